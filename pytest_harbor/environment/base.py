@@ -1,0 +1,224 @@
+"""What a trial asks of an environment; every backend keeps this contract.
+
+A new backend subclasses :class:`Environment`, is named by an entry point in the
+group ``pytest_harbor.environments`` and passes ``tests/contract``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+OUTPUT_TAIL_BYTES = 64 * 1024
+"""How much of a command's output :class:`ExecResult` keeps in memory, per stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """How one command ended.
+
+    Attributes:
+        exit_code: The command's status; 128 + n after signal n; None when it was cut
+            off by its time limit.
+        stdout: The last bytes of standard output as text, at most ``OUTPUT_TAIL_BYTES``;
+            bytes that are not UTF-8 are replaced.
+        stderr: The same for standard error; empty when the streams were merged.
+        duration_sec: Wall clock in seconds.
+        timed_out: The limit was reached; the command and everything that it started
+            are dead.
+        output_bytes: How many bytes the command wrote in all.
+        out_of_memory: The environment's memory limit was hit while the command ran.
+    """
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    duration_sec: float
+    timed_out: bool = False
+    output_bytes: int = 0
+    out_of_memory: bool = False
+
+    @property
+    def output(self) -> str:
+        """Both streams, standard output first."""
+        return self.stdout + self.stderr
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadLimits:
+    """Bounds for what is taken out of an environment, whose content is hostile.
+
+    Attributes:
+        total_bytes: Over all files.
+        files: Number of files and folders.
+    """
+
+    total_bytes: int = 2 * 1024**3
+    files: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class DownloadReport:
+    """What a download left behind.
+
+    Attributes:
+        files: Paths that were written, relative to the target, sorted.
+        skipped: Relative path to the reason why it was not written.
+        complete: False when a limit ended the download early.
+    """
+
+    files: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = True
+
+
+class Environment(ABC):
+    """One box in which an agent works and a verifier grades.
+
+    Not thread-safe: one trial owns it. Every method but :meth:`start`, :meth:`stop`
+    and the properties needs a started environment.
+    """
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Name on the engine, for people: the container's name."""
+
+    @property
+    @abstractmethod
+    def default_user(self) -> str:
+        """User of a command that names none: the image's, ``"root"`` where it says nothing."""
+
+    @property
+    @abstractmethod
+    def workdir(self) -> str:
+        """Working folder of a command that names none, absolute."""
+
+    @abstractmethod
+    def start(self, *, timeout_sec: float | None = None) -> None:
+        """Build or find the image, create the box and start it.
+
+        The log folders (``/logs/agent``, ``/logs/verifier``, ``/logs/artifacts``) exist
+        and are writable by everybody before the first command runs.
+
+        Args:
+            timeout_sec: Limit for build and start together; None: no limit.
+
+        Raises:
+            UnsupportedError: The engine cannot do what the task asks; nothing was built.
+            ImageError: The image cannot be built or found.
+            EnvironmentStartError: The box did not start, or not in time.
+            EngineUnavailableError: No engine answers.
+        """
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Remove everything that :meth:`start` made; does nothing when called again.
+
+        Raises:
+            EnvironmentFault: Something may be left behind.
+        """
+
+    @abstractmethod
+    def exec(
+        self,
+        command: str | Sequence[str],
+        *,
+        user: str | int | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        timeout_sec: float | None = None,
+        output: BinaryIO | None = None,
+        merge_streams: bool = False,
+    ) -> ExecResult:
+        """Run one command and wait for it; its standard input is empty.
+
+        A process that the command leaves running lives on, and does not delay the
+        return even if it holds the output open.
+
+        Args:
+            command: An argument list, or text for bash (for sh where there is no bash).
+            user: Name or number, ``user:group`` too; None: :attr:`default_user`.
+            cwd: Absolute; None: :attr:`workdir`.
+            env: Added to the environment's own variables.
+            timeout_sec: Wall clock in seconds; at its end the command and all that it
+                started are killed, ``timed_out`` is set and nothing is raised.
+                None: no limit.
+            output: Takes the whole output as it comes, both streams in order of arrival.
+            merge_streams: Standard error goes where standard output goes, in the box.
+
+        Raises:
+            EnvironmentLostError: The box is gone; says nothing of the command.
+        """
+
+    @abstractmethod
+    def upload(
+        self,
+        source: Path,
+        target: str,
+        *,
+        executable: Collection[str] = (),
+        include: Callable[[PurePosixPath], bool] | None = None,
+    ) -> None:
+        """Copy a file, or a folder's content, into the box; owned by root.
+
+        Links are copied as links. Folders merge, files replace.
+
+        Args:
+            source: File or folder on this machine.
+            target: Absolute path of the file or folder in the box; parents are made.
+            executable: Relative paths that get mode 0755 whatever they have here.
+            include: Asked for each relative path of a folder; False leaves it out.
+
+        Raises:
+            TransferError: A source cannot be read or the box refuses.
+            EnvironmentLostError: The box is gone.
+        """
+
+    @abstractmethod
+    def download(
+        self,
+        source: str,
+        target: Path,
+        *,
+        limits: DownloadLimits = DownloadLimits(),  # noqa: B008 - frozen
+        filter_data: Callable[[BinaryIO], BinaryIO] | None = None,
+    ) -> DownloadReport:
+        """Copy a file, or a folder's content, out of the box.
+
+        What comes out is hostile: only regular files and folders are written, nothing
+        outside ``target``, nothing through a link, no set-id bits, no foreign owner.
+
+        Args:
+            source: Absolute path in the box.
+            target: A file's path, or the folder to fill; parents are made.
+            limits: Where to stop.
+            filter_data: Wraps each file's bytes as they pass, to take secrets out.
+
+        Raises:
+            FileNotFoundError: ``source`` does not exist.
+            TransferError: The transfer broke.
+            EnvironmentLostError: The box is gone.
+        """
+
+    @abstractmethod
+    def read(self, path: str, *, max_bytes: int = 1024 * 1024) -> bytes:
+        """Content of one regular file.
+
+        Raises:
+            FileNotFoundError: No such file.
+            TransferError: It is a folder, link, device or pipe, or larger than ``max_bytes``.
+            EnvironmentLostError: The box is gone.
+        """
+
+    @abstractmethod
+    def write(self, path: str, data: bytes | str, *, mode: int = 0o644) -> None:
+        """Write one file, owned by root; parents are made.
+
+        Raises:
+            TransferError: The box refuses.
+            EnvironmentLostError: The box is gone.
+        """
