@@ -10,7 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Literal
+
+from pytest_harbor.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from pytest_harbor.task.reader import Task
 
 OUTPUT_TAIL_BYTES = 64 * 1024
 """How much of a command's output :class:`ExecResult` keeps in memory, per stream."""
@@ -75,6 +80,37 @@ class DownloadReport:
     complete: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class EnvironmentRequest:
+    """What a trial wants of a backend; a backend is a callable from this to an environment.
+
+    Attributes:
+        task: The task as read.
+        trial_name: Name of the trial, for labels and names on the engine.
+        run_id: The run that everything made belongs to.
+        env: Variables of every command, resolved; values may be secret.
+        network: ``"public"`` or ``"none"``, from start to end.
+        cpus: Number of cores; None: no limit.
+        memory_mb: MiB; None: no limit.
+        storage_mb: MiB; None: no limit; backends that cannot limit it say so in a note.
+        rebuild: Build the image even if it is there.
+        build_log: File on this machine for the log of a build.
+        labels: For everything made, beside the backend's own.
+    """
+
+    task: Task
+    trial_name: str
+    run_id: str
+    env: Mapping[str, str]
+    network: Literal["public", "none"] = "public"
+    cpus: float | None = None
+    memory_mb: int | None = None
+    storage_mb: int | None = None
+    rebuild: bool = False
+    build_log: Path | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
 class Environment(ABC):
     """One box in which an agent works and a verifier grades.
 
@@ -86,6 +122,19 @@ class Environment(ABC):
     @abstractmethod
     def name(self) -> str:
         """Name on the engine, for people: the container's name."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the backend did otherwise than asked, one sentence each."""
+        return ()
+
+    def keep(self) -> str:
+        """Leave everything in place at :meth:`stop`.
+
+        Returns:
+            How to enter and how to remove it, ready to be copied to a shell.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot keep its environments")
 
     @property
     @abstractmethod
@@ -139,6 +188,9 @@ class Environment(ABC):
         A process that the command leaves running lives on, and does not delay the
         return even if it holds the output open.
 
+        A command that is not there ends with 127, one that cannot be run or has no such
+        working folder with 126, and standard error says why.
+
         Args:
             command: An argument list, or text for bash (for sh where there is no bash).
             user: Name or number, ``user:group`` too; None: :attr:`default_user`.
@@ -152,6 +204,8 @@ class Environment(ABC):
 
         Raises:
             EnvironmentLostError: The box is gone; says nothing of the command.
+            EnvironmentStartError: The box cannot run commands at all, or not as this
+                ``user``, because the image lacks what that takes.
         """
 
     @abstractmethod
@@ -162,16 +216,20 @@ class Environment(ABC):
         *,
         executable: Collection[str] = (),
         include: Callable[[PurePosixPath], bool] | None = None,
+        replace: bool = False,
     ) -> None:
         """Copy a file, or a folder's content, into the box; owned by root.
 
-        Links are copied as links. Folders merge, files replace.
+        Links are copied as links. Folders merge, files replace. Where a link in the box
+        stands for ``target`` itself, a replacing upload puts a real folder in its place.
 
         Args:
             source: File or folder on this machine.
             target: Absolute path of the file or folder in the box; parents are made.
             executable: Relative paths that get mode 0755 whatever they have here.
             include: Asked for each relative path of a folder; False leaves it out.
+            replace: Whatever ``target`` was (folder, file or link) is removed first, in
+                the same step: afterwards it holds the source's content and nothing else.
 
         Raises:
             TransferError: A source cannot be read or the box refuses.
