@@ -18,7 +18,8 @@ can_install_packages() { [ "$(id -u)" -eq 0 ] && have apt-get; }
 refresh_package_lists() {
     [ -n "${package_lists_fresh:-}" ] && return
     note "Reading the package lists"
-    quiet apt-get update
+    # One source of many may fail: what the others gave can still be enough.
+    quiet apt-get update || note "Going on with the package lists that could be read"
     package_lists_fresh=1
 }
 

@@ -80,6 +80,6 @@ explain_engine_failure() {
             "This kernel may lack nf_tables. As root, try the older tables, then run this again:" \
             "update-alternatives --set iptables /usr/sbin/iptables-legacy"
     fi
-    die "dockerd did not start within $engine_start_seconds s; its log ends as above ($engine_log)." \
+    die "dockerd did not start; its log ends as above ($engine_log)." \
         "Flags that this machine needs can be given: HARBOR_ENGINE_FLAGS='--storage-driver=vfs'"
 }

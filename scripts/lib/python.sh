@@ -63,7 +63,7 @@ venv_key() {
 }
 
 install_package() {
-    local pip=("$venv/bin/python" -m pip --disable-pip-version-check --quiet)
+    local pip=(quiet "$venv/bin/python" -m pip --disable-pip-version-check)
     # Dependency groups are known to pip from 25.1 on.
     "${pip[@]}" install --upgrade 'pip>=25.1'
     (cd "$root" && "${pip[@]}" install --editable . --group test)

@@ -1,0 +1,3 @@
+import os
+def load(path):
+    return open(path).read()
