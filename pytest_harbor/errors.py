@@ -8,6 +8,7 @@
     ├── UnsupportedError           this machine or version cannot do it: skipped
     └── TrialError                 something broke while a trial ran
         ├── EnvironmentFault       not the agent's, not the task's: category "environment"
+        │   ├── MissingVariableError
         │   ├── EngineUnavailableError
         │   ├── ImageError
         │   │   ├── ImageBuildError
@@ -22,7 +23,8 @@
         │   │   └── AgentSetupTimeoutError
         │   ├── AgentTimeoutError
         │   ├── NonZeroAgentExitCodeError
-        │   └── AgentCrashError
+        │   ├── AgentCrashError
+        │   └── AgentUnableError       credentials, quota, outage: category "agent"
         └── VerifierFault          no valid verdict: category "task"
             ├── VerifierTimeoutError
             ├── RewardFileNotFoundError
@@ -99,6 +101,27 @@ class EnvironmentFault(TrialError):
     """The environment's fault: says nothing of the agent or the task's verifier."""
 
 
+class MissingVariableError(EnvironmentFault):
+    """An ``env`` table of the task reads variables that this machine has not set.
+
+    Attributes:
+        names: Every missing variable.
+        where: The table, as ``[verifier.env]``.
+    """
+
+    def __init__(self, names: Sequence[str], where: str) -> None:
+        self.names = tuple(names)
+        self.where = where
+        several = "variables are" if len(self.names) > 1 else "variable is"
+        super().__init__(
+            f"{where} needs {', '.join(self.names)}, and the {several} not set on this machine. "
+            "Export it before the run, or give the template a default: ${NAME:-default}"
+        )
+
+    def __reduce__(self) -> tuple[type[MissingVariableError], tuple[tuple[str, ...], str]]:
+        return type(self), (self.names, self.where)
+
+
 class EngineUnavailableError(EnvironmentFault):
     """No container engine answers."""
 
@@ -157,6 +180,10 @@ class NonZeroAgentExitCodeError(AgentFault):
 
 class AgentCrashError(AgentFault):
     """The agent's own code raised something that it should not have."""
+
+
+class AgentUnableError(AgentFault):
+    """The agent could not work, for a reason that is not its skill; graded for information."""
 
 
 class VerifierFault(TrialError):

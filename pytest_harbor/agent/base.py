@@ -69,9 +69,22 @@ class Agent(ABC):
     version: str = "unknown"
     setup_timeout_sec: float = 360.0
     """Limit of :meth:`setup`, before multipliers (``format/trial-lifecycle.md``, section 4)."""
+    keeps_time: bool = False
+    """The agent gives ``context.timeout_sec`` to its one command. The others are watched:
+    at the limit their commands are killed and the environment answers them no more."""
+    uses_task_tools: bool = True
+    """False: the task's MCP servers and skills mean nothing to this agent."""
 
     def __init__(self, *, model_name: str | None = None) -> None:
         self.model_name = model_name
+
+    def check(self, task: Task) -> None:
+        """Say, before anything is built, whether this agent can work on ``task`` at all.
+
+        Raises:
+            UnsupportedError: It cannot; the trial is skipped with the reason.
+            HarborError: Something is missing that must be mended first.
+        """
 
     def setup(self, environment: Environment, context: AgentContext) -> None:
         """Make the environment ready for :meth:`run`: install tools, write settings.

@@ -1,0 +1,1 @@
+"""Where a trial happens: the contract of environments, and their backends."""

@@ -242,7 +242,7 @@ class Environment(ABC):
         source: str,
         target: Path,
         *,
-        limits: DownloadLimits = DownloadLimits(),  # noqa: B008 - frozen
+        limits: DownloadLimits = DownloadLimits(),
         filter_data: Callable[[BinaryIO], BinaryIO] | None = None,
     ) -> DownloadReport:
         """Copy a file, or a folder's content, out of the box.

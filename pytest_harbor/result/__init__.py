@@ -1,0 +1,1 @@
+"""What a trial came to: rewards, test reports, results."""

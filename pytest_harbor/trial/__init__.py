@@ -1,0 +1,1 @@
+"""The order of a trial, and what it leaves on disk."""

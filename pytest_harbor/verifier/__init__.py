@@ -1,0 +1,1 @@
+"""Who grades: the contract of verifiers, and the one that every task brings."""

@@ -1,0 +1,47 @@
+"""Answers of this plugin to its own hooks; tried last, so that anybody may answer first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_harbor.plugin.options import COMMAND_AGENT
+
+if TYPE_CHECKING:
+    from pytest_harbor.agent.base import Agent
+    from pytest_harbor.environment.base import Environment, EnvironmentRequest
+    from pytest_harbor.task.reader import Task
+    from pytest_harbor.verifier.base import Verifier
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_harbor_agent(
+    config: pytest.Config, name: str, model: str | None, kwargs: Mapping[str, Any]
+) -> Agent:
+    """An agent by name or import path."""
+    if name == COMMAND_AGENT:
+        from pytest_harbor.agent.command import CommandAgent
+
+        return CommandAgent(model_name=model, **kwargs)
+    from pytest_harbor.registry import make_agent
+
+    return make_agent(name, model=model, kwargs=kwargs, import_root=config.invocation_params.dir)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_harbor_make_environment(request: EnvironmentRequest) -> Environment:
+    """A container on the engine at hand."""
+    from pytest_harbor.registry import find_backend
+
+    environment: Environment = find_backend("docker")(request)
+    return environment
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_harbor_make_verifier(task: Task) -> Verifier:
+    """The task's own test script."""
+    from pytest_harbor.verifier.script import ScriptVerifier
+
+    return ScriptVerifier()

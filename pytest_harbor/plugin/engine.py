@@ -1,0 +1,73 @@
+"""The run's dealings with the engine: is it there, what did dead runs leave, clean up.
+
+Everything here concerns the backend for containers; a run whose trials bring another
+environment through ``pytest_harbor_make_environment`` needs no engine and meets none of
+it unless it uses one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_harbor.errors import EngineUnavailableError, HarborError
+from pytest_harbor.plugin.job import Job, job
+
+_READY = pytest.StashKey[bool]()
+
+
+def is_trial_id(nodeid: str) -> bool:
+    """Whether a node id is a trial's."""
+    path, separator, _ = nodeid.partition("::")
+    return bool(separator) and (path == "task.toml" or path.endswith("/task.toml"))
+
+
+def make_ready(config: pytest.Config) -> None:
+    """Before the first trial: meet the engine, and remove what dead runs left on it.
+
+    Raises:
+        EngineUnavailableError: No engine answers.
+    """
+    if config.stash.get(_READY, False):
+        return
+    from pytest_harbor.environment.docker.client import Engine
+    from pytest_harbor.environment.docker.reaper import sweep_dead
+
+    engine = Engine.connect()
+    config.stash[_READY] = True
+    _warn_of_failure(config, lambda: sweep_dead(engine))
+
+
+def sweep(config: pytest.Config) -> None:
+    """A process of this run died: remove what it left."""
+    if not config.stash.get(_READY, False):
+        return
+    from pytest_harbor.environment.docker.client import Engine
+    from pytest_harbor.environment.docker.reaper import sweep_dead
+
+    _warn_of_failure(config, lambda: sweep_dead(Engine.connect()))
+
+
+def clean_up(config: pytest.Config) -> None:
+    """At the end of the run: remove all that is left of it; kept environments stay."""
+    current: Job = job(config)
+    if not (config.stash.get(_READY, False) and current.owned):
+        return
+    from pytest_harbor.environment.docker.client import Engine
+    from pytest_harbor.environment.docker.reaper import remove_run
+
+    _warn_of_failure(config, lambda: remove_run(Engine.connect(), current.run_id))
+
+
+def stop_without_engine(error: EngineUnavailableError) -> None:
+    """End the run with one clear error, before any trial."""
+    pytest.exit(f"pytest-harbor: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+def _warn_of_failure(config: pytest.Config, action) -> None:  # type: ignore[no-untyped-def]
+    """Cleaning must not change the outcome of tests that ran; what it leaves is said."""
+    try:
+        action()
+    except HarborError as error:
+        config.issue_config_time_warning(
+            pytest.PytestWarning(f"pytest-harbor could not clean up: {error}"), stacklevel=2
+        )

@@ -1,0 +1,83 @@
+"""The job of a run: one folder and one run id, the same in every process of the run."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_harbor.plugin.options import Settings, settings
+
+if TYPE_CHECKING:
+    from pytest_harbor.trial.plan import RunOptions
+
+WORKER_INPUT = "pytest_harbor_job"
+"""Key under which the controller of pytest-xdist hands the job to its workers."""
+
+_JOB = pytest.StashKey["Job"]()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What all trials of a run share.
+
+    Attributes:
+        run_id: Names the run, on the engine too.
+        path: The job's folder; made with the first trial.
+        settings: What the run was asked for.
+        owned: This process began the job, and cleans up after it.
+    """
+
+    run_id: str
+    path: Path
+    settings: Settings
+    owned: bool
+
+    @property
+    def options(self) -> RunOptions:
+        """The settings as the engine layer takes them."""
+        from pytest_harbor.trial.limits import Multipliers
+        from pytest_harbor.trial.plan import RunOptions
+
+        wanted = self.settings
+        return RunOptions(
+            run_id=self.run_id,
+            job_dir=self.path,
+            threshold=wanted.threshold,
+            reward_key=wanted.reward_key,
+            multipliers=Multipliers(
+                every=wanted.timeout_multiplier,
+                build=wanted.build_timeout_multiplier,
+                setup=wanted.setup_timeout_multiplier,
+                agent=wanted.agent_timeout_multiplier,
+                verifier=wanted.verifier_timeout_multiplier,
+            ),
+            resource_multiplier=wanted.resource_multiplier,
+            rebuild=wanted.rebuild,
+            agent_env=wanted.agent_env,
+        )
+
+
+def job(config: pytest.Config) -> Job:
+    """The job of this run; begun when first asked for, or received from the controller."""
+    if _JOB not in config.stash:
+        config.stash[_JOB] = _received(config) or _begun(config)
+    return config.stash[_JOB]
+
+
+def _received(config: pytest.Config) -> Job | None:
+    handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
+    if handed is None:
+        return None
+    return Job(handed["run_id"], Path(handed["path"]), settings(config), owned=False)
+
+
+def _begun(config: pytest.Config) -> Job:
+    from pytest_harbor.trial.job import job_name
+
+    run_id = secrets.token_hex(4)
+    wanted = settings(config)
+    return Job(run_id, wanted.output / job_name(run_id), wanted, owned=True)

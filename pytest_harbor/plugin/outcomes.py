@@ -1,0 +1,69 @@
+"""A trial's result becomes pytest's outcome (the table *Outcomes* of the interface page)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_harbor.errors import HarborError, UnsupportedError
+from pytest_harbor.plugin.failure_text import failure_text
+from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, add_properties
+
+if TYPE_CHECKING:
+    from pytest_harbor.result.trial import TrialResult
+
+
+def report(item: pytest.Item, result: TrialResult) -> None:
+    """Pass or fail the item of a trial that came to an end."""
+    if not result.passed:
+        pytest.fail(_text(item, result), pytrace=False)
+    if result.faults or result.findings or item.stash[ITEM_TRIAL].kept:
+        item.add_report_section("call", "harbor", _text(item, result))
+
+
+def check_set_up(item: pytest.Item, result: TrialResult) -> None:
+    """An agent that could not be set up is an error of the set-up, not a failed trial."""
+    if result.fault("agent_setup"):
+        pytest.fail(_text(item, result), pytrace=False)
+
+
+def guard_setup(item: pytest.Item) -> Iterator[None]:
+    """Around the set-up of a trial's item: our errors become outcomes that explain themselves.
+
+    Whatever cut the trial off, its result is written first.
+    """
+    try:
+        yield
+    except (pytest.skip.Exception, pytest.fail.Exception):
+        raise
+    except UnsupportedError as error:
+        _cut_off(item, error, "skipped")
+        raise pytest.skip.Exception(str(error), _use_item_location=True) from None
+    except HarborError as error:
+        result = _cut_off(item, error, "environment")
+        text = _text(item, result) if result else str(error)
+        raise pytest.fail.Exception(f"{type(error).__name__}: {text}", pytrace=False) from None
+    except BaseException as error:
+        _cut_off(item, error, "environment")
+        raise
+
+
+def _cut_off(item: pytest.Item, error: BaseException, category: str) -> TrialResult | None:
+    item_trial = item.stash.get(ITEM_TRIAL, None)
+    if item_trial is not None and item_trial.trial.result.category is None:
+        return item_trial.fail(error)
+    variant = getattr(item, "variant", None)
+    if variant is not None and item_trial is None:
+        pairs = [("category", category), ("agent", variant.agent), ("attempt", variant.attempt)]
+        if variant.model:
+            pairs.append(("model", variant.model))
+        add_properties(item, pairs)
+    return None
+
+
+def _text(item: pytest.Item, result: TrialResult) -> str:
+    item_trial = item.stash[ITEM_TRIAL]
+    text = failure_text(item, result, kept=item_trial.kept)
+    return item_trial.trial.record.redactor.text(text)

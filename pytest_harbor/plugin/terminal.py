@@ -1,0 +1,153 @@
+"""The summary at the end of a run, and the job's own files: both read the reports.
+
+Lives in the process that owns the job: the controller under pytest-xdist.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_harbor.plugin.engine import is_trial_id
+from pytest_harbor.plugin.job import job
+from pytest_harbor.plugin.options import settings
+
+_COUNTED = "reward"
+_APART = {
+    "task": "no valid reward (the task's fault)",
+    "agent": "the agent could not work",
+    "environment": "environment faults",
+    "skipped": "skipped",
+}
+
+
+class TrialReporter:
+    """Gathers every trial's properties; writes the job's files and the summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._record: Any = None
+        self.trials: dict[str, dict[str, Any]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take note of a trial; of its phases the last one knows most."""
+        if not is_trial_id(report.nodeid):
+            return
+        properties = {**dict(report.user_properties)}
+        known = self.trials.setdefault(report.nodeid, {"outcome": "passed"})
+        known.update(properties)
+        if report.outcome != "passed":
+            known["outcome"] = "error" if report.when != "call" else report.outcome
+            if report.skipped:
+                known["outcome"] = "skipped"
+        if report.when == "teardown":
+            self._add_to_job(known)
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the job's final state."""
+        if self._record is not None:
+            self._record.finish()
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Show what the trials came to."""
+        if not self.trials:
+            return
+        terminalreporter.section("harbor", "=")
+        for line in self._lines():
+            terminalreporter.write_line(line)
+        answers = self._config.hook.pytest_harbor_summary(
+            config=self._config, results=list(self.trials.values())
+        )
+        for title, lines in (section for answer in answers if answer for section in answer):
+            terminalreporter.section(title, "-")
+            for line in lines:
+                terminalreporter.write_line(line)
+
+    def _lines(self) -> Iterator[str]:
+        trials = list(self.trials.values())
+        tasks = {nodeid.partition("::")[0] for nodeid in self.trials}
+        yield f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}"
+        for agent, group in _by_agent(trials).items():
+            yield f"{agent}: {_rate(group)}"
+        if any("trial" in trial for trial in trials):
+            yield f"results: {job(self._config).path}"
+
+    def _add_to_job(self, trial: dict[str, Any]) -> None:
+        if "trial" not in trial or "category" not in trial:
+            return
+        if self._record is None:
+            from pytest_harbor.trial.job import JobRecord
+
+            self._record = JobRecord(job(self._config).path, self._job_config())
+        prefix = "reward."
+        self._record.add(
+            {
+                "agent": trial["agent"],
+                "model": trial.get("model"),
+                "category": trial["category"],
+                "name": Path(trial["trial"]).name,
+                "rewards": {
+                    name.removeprefix(prefix): value
+                    for name, value in trial.items()
+                    if name.startswith(prefix)
+                },
+                "usage": {
+                    "n_input_tokens": trial.get("input_tokens"),
+                    "n_output_tokens": trial.get("output_tokens"),
+                    "cost_usd": trial.get("cost_usd"),
+                },
+                "fault": trial.get("fault"),
+            }
+        )
+
+    def _job_config(self) -> dict[str, Any]:
+        current = job(self._config)
+        wanted = settings(self._config)
+        return {
+            "job_name": current.path.name,
+            "jobs_dir": str(current.path.parent),
+            "n_attempts": wanted.attempts,
+            "timeout_multiplier": wanted.timeout_multiplier,
+            "agents": [
+                {"name": agent, "model_name": model}
+                for agent in wanted.agents
+                for model in wanted.models or (None,)
+            ],
+            "environment": {"type": "docker", "force_build": wanted.rebuild},
+            "pytest_harbor": {"run_id": current.run_id, "threshold": wanted.threshold},
+        }
+
+
+def _by_agent(trials: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for trial in trials:
+        name = str(trial.get("agent", "unknown agent"))
+        if trial.get("model"):
+            name += f" with {trial['model']}"
+        groups.setdefault(name, []).append(trial)
+    return groups
+
+
+def _rate(trials: list[dict[str, Any]]) -> str:
+    """The pass rate with its denominator, and everything that is not in it."""
+    valid = [trial for trial in trials if trial.get("category") == _COUNTED]
+    passed = sum(1 for trial in valid if trial["outcome"] == "passed")
+    parts = [f"{passed} of {len(valid)} valid rewards passed" if valid else "no valid reward"]
+    if valid:
+        parts.append(f"mean reward {sum(trial['reward'] for trial in valid) / len(valid):.3g}")
+    left_out = Counter(trial.get("category") for trial in trials if trial not in valid)
+    apart = [
+        f"{number} {_APART.get(category or '', 'without a result')}"
+        for category, number in left_out.items()
+    ]
+    if apart:
+        parts.append("not counted: " + ", ".join(apart))
+    return "; ".join(parts)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")

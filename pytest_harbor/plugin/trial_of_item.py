@@ -1,0 +1,160 @@
+"""A trial and the item that it belongs to: hooks told, properties set, environment kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_harbor.environment.base import Environment
+from pytest_harbor.errors import HarborError, OptionError
+from pytest_harbor.plugin.job import Job
+from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.trial.network_plan import NetworkPlan
+from pytest_harbor.trial.plan import TrialPlan, plan_trial
+from pytest_harbor.trial.record import TrialRecord
+from pytest_harbor.trial.run import Trial
+
+if TYPE_CHECKING:
+    from pytest_harbor.agent.base import Agent
+    from pytest_harbor.result.trial import TrialResult
+    from pytest_harbor.task.reader import Task
+    from pytest_harbor.verifier.base import Verifier
+
+ITEM_TRIAL = pytest.StashKey["ItemTrial"]()
+"""The trial of an item, from the moment that it has a folder."""
+
+
+@dataclass(slots=True)
+class ItemTrial:
+    """One trial on behalf of one item.
+
+    Attributes:
+        item: The item; an ordinary test's too.
+        job: The run's job.
+        trial: The trial itself.
+        kept: How to enter and remove the environment, where it is kept.
+    """
+
+    item: pytest.Item
+    job: Job
+    trial: Trial
+    kept: str = ""
+    _environments: list[Environment] = field(default_factory=list)
+
+    def make_environment(self) -> Environment:
+        """Ask the hook for an environment that is not yet started."""
+        plan, record = self.trial.plan, self.trial.record
+        labels = {"pytest-harbor.task": plan.task.name, "pytest-harbor.item": self.item.nodeid}
+        environment: Environment = self.item.ihook.pytest_harbor_make_environment(
+            config=self.item.config,
+            item=self.item,
+            request=plan.environment_request(record, labels),
+        )
+        self._environments.append(environment)
+        return environment
+
+    def run(self, environment: Environment, verifier: Verifier) -> TrialResult:
+        """Run the phases after the start; settle what the item reports."""
+        result = self.trial.run(environment, verifier)
+        self._settled(result)
+        return result
+
+    def fail(self, error: BaseException) -> TrialResult:
+        """The trial was cut off."""
+        result = self.trial.fail(error)
+        self._settled(result)
+        return result
+
+    def close(self, environment: Environment) -> None:
+        """Remove the environment, unless it is kept."""
+        environment.stop()
+
+    def _settled(self, result: TrialResult) -> None:
+        self._keep(result)
+        add_properties(self.item, result.properties())
+        self.item.ihook.pytest_harbor_trial_result(item=self.item, result=result)
+
+    def _keep(self, result: TrialResult) -> None:
+        wanted = self.job.settings.keep
+        if wanted != "all" and not (wanted == "failed" and not result.passed):
+            return
+        for environment in self._environments:
+            try:
+                self.kept += environment.keep()
+            except HarborError as error:
+                self.kept += f"the environment could not be kept: {error}"
+
+
+class _HookObserver:
+    """Tells the item's hooks of each phase."""
+
+    def __init__(self, item: pytest.Item, task: Task) -> None:
+        self._item = item
+        self._task = task
+
+    def before_phase(self, phase: str, environment: Environment | None) -> None:
+        self._item.ihook.pytest_harbor_before_phase(
+            item=self._item, task=self._task, phase=phase, environment=environment
+        )
+
+    def after_phase(
+        self, phase: str, environment: Environment | None, error: BaseException | None
+    ) -> None:
+        self._item.ihook.pytest_harbor_after_phase(
+            item=self._item, task=self._task, phase=phase, environment=environment, error=error
+        )
+
+
+def begin(
+    item: pytest.Item,
+    job: Job,
+    task: Task,
+    agent: Agent,
+    policy: NetworkPlan | NetworkPolicy | str,
+) -> ItemTrial:
+    """Plan a trial and make its folder.
+
+    Raises:
+        UnsupportedError: It cannot run here; nothing was written.
+        HarborError: Something must be mended first; nothing was written.
+    """
+    variant = getattr(item, "variant", None)
+    plan = plan_trial(
+        task,
+        agent,
+        _as_plan(policy),
+        job.options,
+        agent_name=variant.agent if variant else agent.name,
+        model=variant.model if variant else agent.model_name,
+        attempt=variant.attempt if variant else 1,
+    )
+    return _recorded(item, job, plan)
+
+
+def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
+    record = TrialRecord(job.path, plan.task.short_name, plan.redactor)
+    item_trial = ItemTrial(item, job, Trial(plan, record, _HookObserver(item, plan.task)))
+    item.stash[ITEM_TRIAL] = item_trial
+    return item_trial
+
+
+def _as_plan(policy: NetworkPlan | NetworkPolicy | str) -> NetworkPlan:
+    if isinstance(policy, NetworkPlan):
+        return policy
+    if isinstance(policy, NetworkPolicy):
+        return NetworkPlan.everywhere(policy)
+    if policy in ("public", "no-network"):
+        return NetworkPlan.everywhere(NetworkPolicy(policy))  # type: ignore[arg-type]
+    raise OptionError(
+        f"the fixture harbor_network_policy gave {policy!r}; accepted are a NetworkPlan, a"
+        " NetworkPolicy, 'public' and 'no-network'"
+    )
+
+
+def add_properties(item: pytest.Item, properties: list[tuple[str, str | int | float]]) -> None:
+    """Set properties of the item's reports; a later value replaces an earlier one."""
+    names = {name for name, _ in properties}
+    item.user_properties[:] = [pair for pair in item.user_properties if pair[0] not in names]
+    item.user_properties.extend(properties)

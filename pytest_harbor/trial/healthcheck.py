@@ -1,0 +1,47 @@
+"""The task's health check (``format/trial-lifecycle.md``, section 6).
+
+A check that hangs is a check that failed; Harbor ends the whole trial there.
+"""
+
+from __future__ import annotations
+
+import time
+
+from pytest_harbor.environment.base import Environment, ExecResult
+from pytest_harbor.errors import HealthcheckError
+from pytest_harbor.task.config import HealthcheckConfig
+
+
+def wait_until_healthy(environment: Environment, check: HealthcheckConfig) -> None:
+    """Run the check until it succeeds.
+
+    Failures within the start period do not count; a check belongs to the period in
+    which it began.
+
+    Raises:
+        HealthcheckError: ``retries`` checks in a row failed; says what the last one printed.
+    """
+    began = time.monotonic()
+    failures = 0
+    while True:
+        starting = time.monotonic() - began < check.start_period_sec
+        result = environment.exec(check.command, timeout_sec=check.timeout_sec or None)
+        if result.exit_code == 0:
+            return
+        failures += 0 if starting else 1
+        if failures >= max(check.retries, 1):
+            raise HealthcheckError(_message(check, result, failures))
+        time.sleep(check.start_interval_sec if starting else check.interval_sec)
+
+
+def _message(check: HealthcheckConfig, result: ExecResult, failures: int) -> str:
+    end = (
+        f"timed out after {check.timeout_sec:g} s"
+        if result.timed_out
+        else f"ended with exit status {result.exit_code}"
+    )
+    output = result.output.strip()
+    return (
+        f"[environment.healthcheck] failed {failures} times in a row; the last check"
+        f" ({check.command!r}) {end}" + (f" and printed:\n{output[-2000:]}" if output else "")
+    )

@@ -1,0 +1,131 @@
+"""A job's folder: what a run was asked for, and what came of it, written as it goes.
+
+Layout and field names: ``format/rewards-and-results.md``, section 10.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_harbor.trial.record import write_json
+
+_REWRITE_EVERY_SEC = 1.0
+
+
+def job_name(run_id: str, now: datetime | None = None) -> str:
+    """Name of a job's folder: Harbor's time stamp, and the run, so that no two are alike."""
+    return f"{now or datetime.now():%Y-%m-%d__%H-%M-%S}__{run_id}"
+
+
+class JobRecord:
+    """Writes ``config.json`` and ``result.json`` of a job; one process of a run owns it."""
+
+    def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
+        self.path = path
+        self._id = str(uuid.uuid4())
+        self._started = datetime.now()
+        self._trials: list[Mapping[str, Any]] = []
+        self._config = dict(config)
+        self._written = float("-inf")
+
+    def add(self, trial: Mapping[str, Any]) -> None:
+        """Count a trial.
+
+        Args:
+            trial: ``agent``, ``model``, ``category``, ``rewards``, ``name``, ``usage``,
+                ``fault``; plain values.
+        """
+        if not self._trials:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(self.path / "config.json", self._config)
+        self._trials.append(trial)
+        # Rewriting for each of thousands of short trials would cost more than the trials.
+        if time.monotonic() - self._written > _REWRITE_EVERY_SEC:
+            self._write(finished=False)
+
+    def finish(self) -> None:
+        """Write the final state; does nothing where no trial ran."""
+        if self._trials:
+            self._write(finished=True)
+
+    def _write(self, *, finished: bool) -> None:
+        now = datetime.now()
+        document = {
+            "schema_version": 1,
+            "id": self._id,
+            "started_at": self._started.isoformat(),
+            "updated_at": now.isoformat(),
+            "finished_at": now.isoformat() if finished else None,
+            "n_total_trials": len(self._trials),
+            "stats": job_stats(self._trials),
+        }
+        # A full disk must not end the run: the trials' own files hold the results.
+        with contextlib.suppress(OSError):
+            write_json(self.path / "result.json", document)
+        self._written = time.monotonic()
+
+
+def job_stats(trials: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """The ``stats`` of a job's ``result.json``."""
+    trials = list(trials)
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for trial in trials:
+        model = (trial.get("model") or "").rpartition("/")[2]
+        key = "__".join(part for part in (trial["agent"], model, "adhoc") if part)
+        groups.setdefault(key, []).append(trial)
+    categories = Counter(trial["category"] for trial in trials)
+    return {
+        "n_completed_trials": len(trials),
+        "n_errored_trials": sum(1 for trial in trials if trial.get("fault")),
+        "n_running_trials": 0,
+        "n_pending_trials": 0,
+        "n_cancelled_trials": 0,
+        "n_retries": 0,
+        **{name: _total(trials, name) for name in _USAGE},
+        "evals": {key: _group_stats(group) for key, group in groups.items()},
+        "pytest_harbor": {"categories": dict(categories)},
+    }
+
+
+_USAGE = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
+
+
+def _total(trials: Iterable[Mapping[str, Any]], name: str) -> float | None:
+    values = [trial["usage"][name] for trial in trials if trial["usage"].get(name) is not None]
+    return sum(values) if values else None
+
+
+def _group_stats(trials: list[Mapping[str, Any]]) -> dict[str, Any]:
+    valid = [trial for trial in trials if trial["category"] == "reward"]
+    rewards: dict[str, dict[str, list[str]]] = {}
+    faults: dict[str, list[str]] = {}
+    for trial in valid:
+        for key, value in trial["rewards"].items():
+            rewards.setdefault(key, {}).setdefault(str(float(value)), []).append(trial["name"])
+    for trial in trials:
+        if trial.get("fault"):
+            faults.setdefault(trial["fault"], []).append(trial["name"])
+    return {
+        "n_trials": len(valid),
+        "n_errors": sum(len(names) for names in faults.values()),
+        "metrics": [_means(valid)] if valid else [],
+        "pass_at_k": {},
+        "reward_stats": rewards,
+        "exception_stats": faults,
+    }
+
+
+def _means(trials: list[Mapping[str, Any]]) -> dict[str, float]:
+    """Mean of each reward key; a trial without the key counts as 0, as in Harbor."""
+    keys = list(dict.fromkeys(key for trial in trials for key in trial["rewards"]))
+    means = {
+        key: sum(trial["rewards"].get(key, 0) for trial in trials) / len(trials) for key in keys
+    }
+    return {"mean": means[keys[0]]} if len(keys) == 1 else means

@@ -1,0 +1,63 @@
+"""Log files on this machine: bounded, without secrets, whatever is written to them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from pytest_harbor.trial.secrets import Redactor
+
+MAX_LOG_BYTES = 256 * 1024**2
+"""Bytes that one log may grow to; the rest is counted and dropped."""
+
+
+class LogFile(io.RawIOBase):
+    """A binary log; takes any amount of output, keeps the first ``max_bytes``."""
+
+    def __init__(self, path: Path, redactor: Redactor, max_bytes: int = MAX_LOG_BYTES) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = path.open("wb", buffering=64 * 1024)
+        self._redactor = redactor
+        self._held = b""
+        self._left = max_bytes
+        self._dropped = 0
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, data: bytes) -> int:  # type: ignore[override]
+        """Append; nothing is ever refused."""
+        ready, self._held = self._redactor.split(self._held + bytes(data))
+        self._append(ready)
+        return len(data)
+
+    def close(self) -> None:
+        """Write what was held back, and how much was dropped."""
+        if self.closed:
+            return
+        try:
+            self._append(self._redactor.data(self._held))
+            if self._dropped:
+                notice = f"\n[pytest-harbor: {self._dropped} more bytes were dropped]\n"
+                self._file.write(notice.encode())
+        finally:
+            self._file.close()
+            super().close()
+
+    def _append(self, data: bytes) -> None:
+        kept = data[: self._left]
+        self._file.write(kept)
+        self._left -= len(kept)
+        self._dropped += len(data) - len(kept)
+
+
+def read_tail(path: Path, max_bytes: int = 4096) -> str:
+    """The last bytes of a file as text; empty where there is no file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, io.SEEK_END)
+            file.seek(max(file.tell() - max_bytes, 0))
+            return file.read().decode("utf-8", "replace")
+    except OSError:
+        return ""

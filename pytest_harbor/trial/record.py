@@ -1,0 +1,110 @@
+"""A trial's folder on disk, in Harbor's layout (``format/rewards-and-results.md``, section 6).
+
+Every file is written whole or not at all, and without secrets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import string
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_harbor.result.trial import TrialResult
+from pytest_harbor.trial.logs import LogFile
+from pytest_harbor.trial.secrets import Redactor
+
+_ID_CHARS = string.ascii_letters + string.digits
+
+
+def trial_name(short_name: str) -> str:
+    """A new name as Harbor makes it: at most 32 characters of the task's, and 7 random ones."""
+    allowed = string.ascii_letters + string.digits + "._-"
+    clean = "".join(char if char in allowed else "-" for char in short_name)
+    stem = clean[:32].strip("_-.") or "task"
+    return f"{stem}__{''.join(secrets.choice(_ID_CHARS) for _ in range(7))}"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader, or a crash, sees the old or the new one, never a part."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        # No fsync: this guards against a killed process, and a flush costs each trial dearly.
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+
+
+def write_json(path: Path, value: Mapping[str, Any], redactor: Redactor | None = None) -> None:
+    """Write JSON as Harbor does, four spaces deep, without secrets."""
+    text = json.dumps(value, indent=4, ensure_ascii=False, default=str)
+    write_whole(path, (redactor.text(text) if redactor else text) + "\n")
+
+
+class TrialRecord:
+    """The folder of one trial; made when it is first needed."""
+
+    def __init__(self, job_dir: Path, short_name: str, redactor: Redactor) -> None:
+        self.redactor = redactor
+        self.id = str(uuid.uuid4())
+        self.name, self.path = self._claim(job_dir, short_name)
+        for folder in (self.agent_dir, self.verifier_dir, self.artifacts_dir):
+            folder.mkdir()
+
+    @staticmethod
+    def _claim(job_dir: Path, short_name: str) -> tuple[str, Path]:
+        job_dir.mkdir(parents=True, exist_ok=True)
+        while True:
+            name = trial_name(short_name)
+            with contextlib.suppress(FileExistsError):
+                (job_dir / name).mkdir()
+                return name, (job_dir / name).absolute()
+
+    @property
+    def agent_dir(self) -> Path:
+        """Logs of the agent."""
+        return self.path / "agent"
+
+    @property
+    def verifier_dir(self) -> Path:
+        """Copy of ``/logs/verifier`` and the test script's output."""
+        return self.path / "verifier"
+
+    @property
+    def artifacts_dir(self) -> Path:
+        """What the task asked to bring home."""
+        return self.path / "artifacts"
+
+    @property
+    def build_log(self) -> Path:
+        """Log of the image's build."""
+        return self.path / "build.log"
+
+    def open_log(self, path: Path) -> LogFile:
+        """Open a log below this folder, without secrets and bounded."""
+        return LogFile(path, self.redactor)
+
+    def note(self, text: str) -> None:
+        """Add a line to ``trial.log``."""
+        with (self.path / "trial.log").open("a", encoding="utf-8") as file:
+            file.write(f"{datetime.now(UTC).isoformat()} {self.redactor.text(text)}\n")
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write ``config.json``."""
+        write_json(self.path / "config.json", config, self.redactor)
+
+    def write_result(self, result: TrialResult, config: Mapping[str, Any]) -> None:
+        """Write ``result.json``, and ``exception.txt`` where something went wrong."""
+        if result.faults:
+            lines = [f"[{f.phase}] {f.type}: {f.message}\n{f.traceback}" for f in result.faults]
+            write_whole(self.path / "exception.txt", self.redactor.text("\n".join(lines)) + "\n")
+        write_json(self.path / "result.json", result.to_json(config), self.redactor)
