@@ -1,0 +1,308 @@
+"""The whole of ``task.toml`` as models, in the current spelling.
+
+What Harbor accepts is accepted, with the same defaults and coercions. Old spellings are
+rewritten by :mod:`pytest_harbor.task.legacy` before they get here; what is accepted but
+has no effect is named by :mod:`pytest_harbor.task.config_checks`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+
+from pytest_harbor.task.artifacts import MAIN_SERVICE, Artifact
+from pytest_harbor.task.fields import (
+    MinReward,
+    Processors,
+    Seconds,
+    ServiceName,
+    StepName,
+    Topology,
+    User,
+    folded_name,
+)
+from pytest_harbor.task.mcp import McpServer
+from pytest_harbor.task.network import HostEntry, NetworkMode, NetworkPolicy, network_policy
+
+CURRENT_SCHEMA_VERSION = "1.4"
+DEFAULT_VERIFIER_TIMEOUT_SEC = 600.0
+DEFAULT_BUILD_TIMEOUT_SEC = 600.0
+
+VerifierMode = Literal["shared", "separate"]
+RewardStrategy = Literal["mean", "final"]
+
+_PACKAGE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class _PhaseNetwork(_Table):
+    """Override of the environment's policy for one phase; both unset: no override."""
+
+    network_mode: NetworkMode | None = None
+    allowed_hosts: tuple[HostEntry, ...] | None = None
+
+    @model_validator(mode="after")
+    def _check_network(self) -> _PhaseNetwork:
+        if self.allowed_hosts is not None and self.network_mode is None:
+            raise ValueError('allowed_hosts needs network_mode = "allowlist" beside it')
+        _check_hosts_have_a_list(self.network_mode, self.allowed_hosts)
+        return self
+
+    @property
+    def network_policy(self) -> NetworkPolicy | None:
+        """The phase's own policy; None where the table has none."""
+        if self.network_mode is None:
+            return None
+        return network_policy(self.network_mode, self.allowed_hosts)
+
+
+def _check_hosts_have_a_list(mode: str | None, hosts: tuple[str, ...] | None) -> None:
+    if hosts and mode != "allowlist":
+        raise ValueError(f'allowed_hosts needs network_mode = "allowlist", got {mode!r}')
+
+
+class Author(_Table):
+    """A person who wrote the task."""
+
+    name: str
+    email: str | None = None
+
+
+def _as_author(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class PackageConfig(_Table):
+    """``[task]``: the task as a package."""
+
+    name: str
+    version: str | None = Field(None, min_length=1)
+    description: str = ""
+    authors: tuple[Annotated[Author, BeforeValidator(_as_author)], ...] = ()
+    keywords: tuple[str, ...] = ()
+
+    @property
+    def short_name(self) -> str | None:
+        """The part after the slash; None for a name that is not ``org/name``."""
+        return self.name.rpartition("/")[2] if is_package_name(self.name) else None
+
+
+def is_package_name(name: str) -> bool:
+    """Whether Harbor accepts ``name`` as a package's: ``org/name``."""
+    return _PACKAGE_NAME.fullmatch(name) is not None and ".." not in name
+
+
+class HealthcheckConfig(_Table):
+    """``[environment.healthcheck]``, ``[steps.healthcheck]``."""
+
+    command: str
+    interval_sec: Seconds = 5.0
+    timeout_sec: Seconds = 30.0
+    start_period_sec: Seconds = 0.0
+    start_interval_sec: Seconds = 5.0
+    retries: int = 3
+
+
+class TpuConfig(_Table):
+    """``[environment.tpu]``."""
+
+    type: str = Field(min_length=1)
+    topology: Topology
+
+    @property
+    def chips(self) -> int:
+        """Number of chips: the product of the topology's sides."""
+        product = 1
+        for side in self.topology.split("x"):
+            product *= int(side)
+        return product
+
+
+class EnvironmentConfig(_Table):
+    """``[environment]``, and a separate verifier's ``[verifier.environment]``."""
+
+    build_timeout_sec: Seconds = DEFAULT_BUILD_TIMEOUT_SEC
+    """Limit of the whole start in seconds: build, start and upload."""
+    docker_image: str | None = None
+    os: Literal["linux", "windows"] = "linux"
+    cpus: Processors | None = None
+    memory_mb: int | None = None
+    storage_mb: int | None = None
+    gpus: int | None = None
+    gpu_types: tuple[str, ...] | None = None
+    tpu: TpuConfig | None = None
+    mcp_servers: tuple[McpServer, ...] = ()
+    env: dict[str, str] = {}
+    """For every command in ``main``; values may be templates."""
+    skills_dir: str | None = None
+    """Folder for skills in the container."""
+    healthcheck: HealthcheckConfig | None = None
+    workdir: str | None = None
+    """Working folder of every command in ``main``; None: the image's."""
+    network_mode: NetworkMode = "public"
+    allowed_hosts: tuple[HostEntry, ...] | None = None
+
+    @field_validator("os", mode="before")
+    @classmethod
+    def _lower_os(cls, value: Any) -> Any:
+        return value.lower() if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check_network(self) -> EnvironmentConfig:
+        _check_hosts_have_a_list(self.network_mode, self.allowed_hosts)
+        return self
+
+    @property
+    def network_policy(self) -> NetworkPolicy:
+        """What the environment may reach where no phase says otherwise."""
+        return network_policy(self.network_mode, self.allowed_hosts)
+
+
+class AgentConfig(_PhaseNetwork):
+    """``[agent]``, ``[steps.agent]``."""
+
+    timeout_sec: Seconds | None = None
+    """Limit of the agent phase in seconds; None: no limit."""
+    user: User | None = None
+    """None: the image's user."""
+
+
+class CollectConfig(_Table):
+    """``[[verifier.collect]]``: a command that makes artifacts ready after the agent."""
+
+    command: str
+    service: ServiceName = MAIN_SERVICE
+    timeout_sec: Seconds = 60.0
+    user: User | None = None
+
+
+class VerifierConfig(_PhaseNetwork):
+    """``[verifier]``, ``[steps.verifier]``."""
+
+    timeout_sec: Seconds = DEFAULT_VERIFIER_TIMEOUT_SEC
+    """Limit in seconds of upload of the tests, run and download of the logs."""
+    env: dict[str, str] = {}
+    """For the test script; values may be templates."""
+    user: User | None = None
+    """None: the image's user, not the agent's."""
+    environment_mode: VerifierMode | None = None
+    environment: EnvironmentConfig | None = None
+    collect: tuple[CollectConfig, ...] = ()
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> VerifierConfig:
+        if self.environment_mode == "shared" and self.environment is not None:
+            raise ValueError(
+                'environment_mode = "shared" contradicts the table environment; '
+                'write "separate" or remove the table'
+            )
+        return self
+
+    @property
+    def own_mode(self) -> VerifierMode | None:
+        """The mode that this table asks for; None where it leaves it open."""
+        if self.environment_mode is None and self.environment is not None:
+            return "separate"
+        return self.environment_mode
+
+
+class SolutionConfig(_Table):
+    """``[solution]``."""
+
+    env: dict[str, str] = {}
+    """For the oracle's script; values may be templates."""
+
+
+class StepConfig(_Table):
+    """``[[steps]]``: one step of a multi-step task."""
+
+    name: StepName
+    agent: AgentConfig = AgentConfig()
+    verifier: VerifierConfig = VerifierConfig()
+    min_reward: MinReward | None = None
+    """Reward that the step must earn for the next one to run."""
+    healthcheck: HealthcheckConfig | None = None
+    artifacts: tuple[Artifact, ...] = ()
+
+
+class TaskConfig(_Table):
+    """A whole ``task.toml``."""
+
+    schema_version: str = CURRENT_SCHEMA_VERSION
+    task: PackageConfig | None = None
+    metadata: dict[str, Any] = {}
+    agent: AgentConfig = AgentConfig()
+    verifier: VerifierConfig = VerifierConfig()
+    environment: EnvironmentConfig = EnvironmentConfig()
+    solution: SolutionConfig = SolutionConfig()
+    source: str | None = None
+    multi_step_reward_strategy: RewardStrategy | None = None
+    """None: ``mean``."""
+    steps: tuple[StepConfig, ...] = ()
+    artifacts: tuple[Artifact, ...] = ()
+
+    @field_validator("steps")
+    @classmethod
+    def _check_step_names(cls, steps: tuple[StepConfig, ...]) -> tuple[StepConfig, ...]:
+        seen: dict[str, str] = {}
+        for step in steps:
+            twin = seen.setdefault(folded_name(step.name), step.name)
+            if twin is not step.name:
+                raise PydanticCustomError(
+                    "expected", f"the names {twin!r} and {step.name!r} are one folder's"
+                )
+        return steps
+
+    @property
+    def is_multi_step(self) -> bool:
+        """Whether the task has steps."""
+        return bool(self.steps)
+
+    @property
+    def reward_strategy(self) -> RewardStrategy:
+        """How the rewards of steps become the trial's."""
+        return self.multi_step_reward_strategy or "mean"
+
+    def verifier_mode(self, step: StepConfig | None = None) -> VerifierMode:
+        """Where the verifier runs: in the agent's container or in its own."""
+        own = step.verifier.own_mode if step else None
+        return own or self.verifier.own_mode or "shared"
+
+    def agent_policy(self, step: StepConfig | None = None) -> NetworkPolicy:
+        """What the agent phase may reach."""
+        own = step.agent.network_policy if step else None
+        return own or self.agent.network_policy or self.environment.network_policy
+
+    def verifier_policy(self, step: StepConfig | None = None) -> NetworkPolicy:
+        """What a shared verifier may reach."""
+        own = step.verifier.network_policy if step else None
+        return own or self.verifier.network_policy or self.environment.network_policy
+
+    def agent_timeout_sec(self, step: StepConfig | None = None) -> float | None:
+        """Limit of the agent phase in seconds; None: no limit."""
+        own = step.agent.timeout_sec if step else None
+        return self.agent.timeout_sec if own is None else own
+
+    def agent_user(self, step: StepConfig | None = None) -> str | int | None:
+        """User of the agent phase; None: the image's."""
+        own = step.agent.user if step else None
+        return self.agent.user if own is None else own
+
+    def verifier_timeout_sec(self, step: StepConfig | None = None) -> float:
+        """Limit of the verifier in seconds; a step's never comes from ``[verifier]``."""
+        return step.verifier.timeout_sec if step else self.verifier.timeout_sec
+
+    def verifier_user(self, step: StepConfig | None = None) -> str | int | None:
+        """User of the verifier; None: the image's."""
+        own = step.verifier.user if step else None
+        return self.verifier.user if own is None else own
+
+    def verifier_env(self, step: StepConfig | None = None) -> dict[str, str]:
+        """Variables for the test script, templates not yet filled."""
+        return {**self.verifier.env, **(step.verifier.env if step else {})}

@@ -1,0 +1,172 @@
+"""Whether a task's folder has what its ``task.toml`` needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path, PurePosixPath
+
+from pytest_harbor.errors import Problem, TaskFormatError
+from pytest_harbor.task import layout
+from pytest_harbor.task.artifacts import MAIN_SERVICE
+from pytest_harbor.task.config import StepConfig, TaskConfig
+from pytest_harbor.task.finding import Finding, Location
+from pytest_harbor.task.ignore import upload_filter
+from pytest_harbor.task.links import LinkCheck
+from pytest_harbor.task.model import Step, Task
+from pytest_harbor.task.scripts import check_script
+
+Report = Callable[[Problem], None]
+
+
+def check_folder(task: Task, report: Report) -> None:
+    """Report what is missing, misplaced or harmful in the task's folder."""
+    _check_environment(task, report)
+    _check_test_scripts(task, report)
+    _check_solutions(task, report)
+    _check_script_texts(task, report)
+    ignore_files = check_links(task.path, report)
+    _check_ignore_rules(task, ignore_files, report)
+
+
+def check_links(folder: Path, report: Report) -> list[Path]:
+    """Report links that leave the task; gives the ``.harborignore`` files met on the way."""
+    check = LinkCheck(folder, report)
+    for name in (layout.TESTS_FOLDER, layout.SOLUTION_FOLDER, layout.STEPS_FOLDER):
+        check.walk(folder / name)
+    return check.ignore_files
+
+
+def _check_environment(task: Task, report: Report) -> None:
+    image = task.config.environment.docker_image
+    ignored = None if task.compose_file else task.ignored_compose_file
+    if ignored is not None:
+        message = f"not read: only the name {layout.COMPOSE_FILE} is; rename it"
+        report(Problem(ignored, message, severity="warning"))
+    if not (image or task.has_dockerfile or task.compose_file):
+        message = (
+            f"no environment: expected {layout.DOCKERFILE} or {layout.COMPOSE_FILE} here, "
+            "or docker_image under [environment] in task.toml"
+        )
+        report(Problem(task.environment_dir, message))
+
+
+def service_findings(task: Task) -> list[Finding]:
+    """Fields that name a compose service of a task without a compose file."""
+    if task.compose_file is not None:
+        return []
+    compose_file = f"{layout.ENVIRONMENT_FOLDER}/{layout.COMPOSE_FILE}"
+    return [
+        Finding(
+            location,
+            f"service {service!r} needs {compose_file}, which is not there; "
+            "without it only main exists",
+            "error",
+        )
+        for location, service in _named_services(task.config)
+    ]
+
+
+def _named_services(config: TaskConfig) -> Iterator[tuple[Location, str]]:
+    """Fields that name a compose service, and the service, but for ``main``."""
+    yield from _services_of((), config)
+    for index, step in enumerate(config.steps):
+        yield from _services_of(("steps", index), step)
+
+
+def _services_of(at: Location, table: TaskConfig | StepConfig) -> Iterator[tuple[Location, str]]:
+    for index, artifact in enumerate(table.artifacts):
+        if not artifact.is_in_main:
+            yield (*at, "artifacts", index, "service"), str(artifact.service)
+    for index, collect in enumerate(table.verifier.collect):
+        if collect.service != MAIN_SERVICE:
+            yield (*at, "verifier", "collect", index, "service"), collect.service
+
+
+def _check_test_scripts(task: Task, report: Report) -> None:
+    if not task.is_multi_step:
+        is_bundled = task.verifier_mode() == "separate" and task.verifier_box().has_tests
+        if task.test_script is None and not is_bundled:
+            report(Problem(task.tests_dir, _no_test_script(task.verifier_os())))
+        return
+    for step in task.steps:
+        if task.verifier_mode(step) == "separate" and task.verifier_box(step).has_tests:
+            _check_own_script_is_run(task, step, report)
+        elif step.test_script is None:
+            message = _no_test_script(task.verifier_os(step.config))
+            report(Problem(step.tests_dir, f"{message}, nor one for all steps in tests/"))
+
+
+def _no_test_script(system: str) -> str:
+    return f"no test script: expected {layout.TEST_SCRIPTS[system]} here"
+
+
+def _check_own_script_is_run(task: Task, step: Step, report: Report) -> None:
+    is_own = step.test_script is not None and step.test_script.parent == step.tests_dir
+    if is_own and task.verifier_box(step).build_folder == task.tests_dir:
+        message = (
+            "is not run: the verifier's image of the whole task brings its own tests; "
+            "add a Dockerfile beside it"
+        )
+        report(Problem(step.test_script or step.folder, message, severity="warning"))
+
+
+def _check_solutions(task: Task, report: Report) -> None:
+    script = layout.SOLUTION_SCRIPTS[task.config.environment.os]
+    folders = [(task.solution_dir, task.solution_script)]
+    folders += [(step.solution_dir, step.solution_script) for step in task.steps]
+    for folder, found in folders:
+        if found is None and os.path.isdir(folder):
+            message = f"no {script} here, so the oracle has nothing to run"
+            report(Problem(folder, message, severity="warning"))
+
+
+def _check_script_texts(task: Task, report: Report) -> None:
+    run = [task.test_script, task.solution_script]
+    for step in task.steps:
+        run += [step.test_script, step.solution_script]
+        if step.setup_script is not None:
+            check_script(step.setup_script, report, is_run=False)
+    for script in dict.fromkeys(run):
+        if script is not None and script.suffix == ".sh":
+            check_script(script, report)
+
+
+def _check_ignore_rules(task: Task, ignore_files: list[Path], report: Report) -> None:
+    misplaced = [task.path / layout.IGNORE_FILE, task.environment_dir / layout.IGNORE_FILE]
+    in_use = [path for path in ignore_files if _upload_root(task, path) is not None]
+    misplaced += [path for path in ignore_files if path not in in_use]
+    for path in misplaced:
+        if os.path.lexists(path):
+            message = "has no effect here: only in tests/ and solution/ of a task or a step"
+            report(Problem(path, message, severity="warning"))
+    for root in dict.fromkeys(filter(None, (_upload_root(task, path) for path in in_use))):
+        _check_scripts_are_included(task, root, in_use, report)
+
+
+def _upload_root(task: Task, path: Path) -> Path | None:
+    """The uploaded folder to which a file belongs; None for a file that is not uploaded."""
+    parts = path.relative_to(task.path).parts
+    depth = 3 if parts[0] == layout.STEPS_FOLDER else 1
+    if len(parts) <= depth or parts[depth - 1] not in (layout.TESTS_FOLDER, layout.SOLUTION_FOLDER):
+        return None
+    return task.path.joinpath(*parts[:depth])
+
+
+def _check_scripts_are_included(
+    task: Task, root: Path, ignore_files: list[Path], report: Report
+) -> None:
+    scripts = [task.test_script, task.solution_script]
+    for step in task.steps:
+        scripts += [step.test_script, step.solution_script]
+    try:
+        include = upload_filter(root)
+        for path in ignore_files:
+            if path.is_relative_to(root):
+                include(PurePosixPath(path.parent.relative_to(root).as_posix()) / "any")
+        for script in dict.fromkeys(scripts):
+            if script and script.parent == root and not include(PurePosixPath(script.name)):
+                report(Problem(root / layout.IGNORE_FILE, f"leaves out {script.name}"))
+    except TaskFormatError as error:
+        for problem in error.problems:
+            report(problem)

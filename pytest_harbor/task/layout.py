@@ -1,0 +1,76 @@
+"""Which file lies where, in a task's folder and in its container.
+
+Imported for every path that pytest collects, with or without tasks: standard library
+only, and few looks at the disk.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+LOGS_DIR = "/logs"
+AGENT_LOGS = "/logs/agent"
+VERIFIER_LOGS = "/logs/verifier"
+ARTIFACTS_LOGS = "/logs/artifacts"
+TESTS_DIR = "/tests"
+SOLUTION_DIR = "/solution"
+
+CONFIG_FILE = "task.toml"
+INSTRUCTION_FILE = "instruction.md"
+ENVIRONMENT_FOLDER = "environment"
+TESTS_FOLDER = "tests"
+SOLUTION_FOLDER = "solution"
+STEPS_FOLDER = "steps"
+WORKDIR_FOLDER = "workdir"
+SETUP_SCRIPT = "setup.sh"
+IGNORE_FILE = ".harborignore"
+DOCKERFILE = "Dockerfile"
+COMPOSE_FILE = "docker-compose.yaml"
+IGNORED_COMPOSE_FILES = ("docker-compose.yml", "compose.yaml", "compose.yml")
+TEST_SCRIPTS = {"linux": "test.sh", "windows": "test.bat"}
+SOLUTION_SCRIPTS = {"linux": "solve.sh", "windows": "solve.bat"}
+
+
+def is_task_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` holds a ``task.toml`` and an instruction or steps."""
+    return _has_config(path) and _has_content(path)
+
+
+def is_broken_task_folder(path: str | os.PathLike[str]) -> bool:
+    """Whether ``path`` looks like a task that lost both its instruction and its steps.
+
+    A ``task.toml`` alone may belong to another tool; one of Harbor's other folders
+    beside it tells that a task was meant.
+    """
+    return _has_config(path) and not _has_content(path) and _has_other_signs(path)
+
+
+def find_task_folder(path: str | os.PathLike[str]) -> Path | None:
+    """The outermost folder, ``path`` itself or above it, that is a task or a broken one.
+
+    Folders below a task are never tasks: they are its files.
+    """
+    start = Path(os.path.abspath(path))
+    for folder in reversed((start, *start.parents)):
+        if _has_config(folder) and (_has_content(folder) or _has_other_signs(folder)):
+            return folder
+    return None
+
+
+def _has_config(folder: str | os.PathLike[str]) -> bool:
+    return os.path.isfile(os.path.join(folder, CONFIG_FILE))
+
+
+def _has_content(folder: str | os.PathLike[str]) -> bool:
+    return os.path.isfile(os.path.join(folder, INSTRUCTION_FILE)) or os.path.isdir(
+        os.path.join(folder, STEPS_FOLDER)
+    )
+
+
+def _has_other_signs(folder: str | os.PathLike[str]) -> bool:
+    return (
+        os.path.isdir(os.path.join(folder, ENVIRONMENT_FOLDER))
+        or os.path.isdir(os.path.join(folder, SOLUTION_FOLDER))
+        or os.path.isfile(os.path.join(folder, TESTS_FOLDER, TEST_SCRIPTS["linux"]))
+    )

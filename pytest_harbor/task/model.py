@@ -1,0 +1,192 @@
+"""A task as it was read: what the rest of the program knows of it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_harbor.errors import Problem
+from pytest_harbor.task import layout
+from pytest_harbor.task.config import EnvironmentConfig, StepConfig, TaskConfig, VerifierMode
+
+
+@dataclass(frozen=True, slots=True)
+class VerifierBox:
+    """What a separate verifier's container is made from.
+
+    Attributes:
+        config: Image, resources, variables.
+        build_folder: Folder with the ``Dockerfile`` or compose file.
+        has_tests: The image brings ``/tests/test.sh``; nothing is uploaded.
+    """
+
+    config: EnvironmentConfig
+    build_folder: Path
+    has_tests: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a multi-step task.
+
+    Attributes:
+        config: Its table in ``task.toml``.
+        folder: Its folder, absolute.
+        instruction: What the agent is told.
+        test_script: Its own test script, else the task's; None where there is none.
+        solution_script: Its own, else the task's where it has no ``solution/``.
+    """
+
+    config: StepConfig
+    folder: Path
+    instruction: str
+    test_script: Path | None
+    solution_script: Path | None
+
+    @property
+    def name(self) -> str:
+        """Its name, which is its folder's."""
+        return self.config.name
+
+    @property
+    def tests_dir(self) -> Path:
+        """Its own tests, laid over the task's; may not exist."""
+        return self.folder / layout.TESTS_FOLDER
+
+    @property
+    def solution_dir(self) -> Path:
+        """Its own solution; may not exist."""
+        return self.folder / layout.SOLUTION_FOLDER
+
+    @property
+    def workdir_dir(self) -> Path:
+        """Files for the agent's working folder; may not exist."""
+        return self.folder / layout.WORKDIR_FOLDER
+
+    @property
+    def setup_script(self) -> Path | None:
+        """Script that is run once ``workdir/`` is copied."""
+        return _file_or_none(self.workdir_dir / layout.SETUP_SCRIPT)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task's folder, read and found sound.
+
+    Attributes:
+        path: The folder, absolute.
+        config: Its ``task.toml``.
+        instruction: What the agent is told; empty for a multi-step task.
+        steps: Empty for a single-step task.
+        problems: Warnings: the task runs, though perhaps not as its author thinks.
+    """
+
+    path: Path
+    config: TaskConfig
+    instruction: str = ""
+    steps: tuple[Step, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``[task].name``, else the folder's name; not unique."""
+        return self.config.task.name if self.config.task else self.path.name
+
+    @property
+    def short_name(self) -> str:
+        """The package's name without its organisation, else the folder's name."""
+        package = self.config.task
+        return (package.short_name if package else None) or self.path.name
+
+    @property
+    def is_multi_step(self) -> bool:
+        """Whether the task has steps."""
+        return self.config.is_multi_step
+
+    @property
+    def config_file(self) -> Path:
+        """``task.toml``."""
+        return self.path / layout.CONFIG_FILE
+
+    @property
+    def environment_dir(self) -> Path:
+        """The build's context; may not exist where there is an image."""
+        return self.path / layout.ENVIRONMENT_FOLDER
+
+    @property
+    def tests_dir(self) -> Path:
+        """``tests/``; may not exist."""
+        return self.path / layout.TESTS_FOLDER
+
+    @property
+    def solution_dir(self) -> Path:
+        """``solution/``; may not exist."""
+        return self.path / layout.SOLUTION_FOLDER
+
+    @property
+    def test_script(self) -> Path | None:
+        """The task's own test script; None where there is none."""
+        return _file_or_none(self.tests_dir / layout.TEST_SCRIPTS[self.verifier_os()])
+
+    @property
+    def solution_script(self) -> Path | None:
+        """The task's own reference solution; None where there is none."""
+        return _file_or_none(
+            self.solution_dir / layout.SOLUTION_SCRIPTS[self.config.environment.os]
+        )
+
+    @property
+    def has_dockerfile(self) -> bool:
+        """Whether ``environment/Dockerfile`` is there."""
+        return os.path.isfile(self.environment_dir / layout.DOCKERFILE)
+
+    @property
+    def compose_file(self) -> Path | None:
+        """``environment/docker-compose.yaml``; None where there is none."""
+        return _file_or_none(self.environment_dir / layout.COMPOSE_FILE)
+
+    @property
+    def ignored_compose_file(self) -> Path | None:
+        """A compose file under a name that nobody reads; None where there is none."""
+        names = layout.IGNORED_COMPOSE_FILES
+        found = (_file_or_none(self.environment_dir / name) for name in names)
+        return next(filter(None, found), None)
+
+    def verifier_mode(self, step: Step | None = None) -> VerifierMode:
+        """Where the verifier runs: in the agent's container or in its own."""
+        return self.config.verifier_mode(step.config if step else None)
+
+    def verifier_os(self, step: StepConfig | None = None) -> str:
+        """System of the container in which the verifier runs."""
+        own = step.verifier.environment if step else None
+        for environment in (own, self.config.verifier.environment):
+            if environment is not None and "os" in environment.model_fields_set:
+                return environment.os
+        return self.config.environment.os
+
+    def verifier_box(self, step: Step | None = None) -> VerifierBox:
+        """What the container of a separate verifier is made from."""
+        own = step.config.verifier.environment if step else None
+        shared = self.config.verifier.environment
+        config = own or shared or self.config.environment
+        for folder, environment in self._bundles(step, own, shared):
+            if (environment and environment.docker_image) or _has_image_definition(folder):
+                return VerifierBox(config, folder, has_tests=True)
+        return VerifierBox(config, self.environment_dir, has_tests=False)
+
+    def _bundles(
+        self, step: Step | None, own: EnvironmentConfig | None, shared: EnvironmentConfig | None
+    ) -> list[tuple[Path, EnvironmentConfig | None]]:
+        bundles = [(self.tests_dir, shared)]
+        return [(step.tests_dir, own), *bundles] if step else bundles
+
+
+def _has_image_definition(folder: Path) -> bool:
+    return os.path.isfile(folder / layout.DOCKERFILE) or os.path.isfile(
+        folder / layout.COMPOSE_FILE
+    )
+
+
+def _file_or_none(path: Path) -> Path | None:
+    return path if os.path.isfile(path) else None

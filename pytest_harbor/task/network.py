@@ -1,0 +1,116 @@
+"""Network modes, the entries of an allowlist, and policies as values."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+
+NetworkMode = Literal["no-network", "public", "allowlist"]
+
+HOST_ENTRY_FORMS = "a host name, *.suffix, an IP address or a CIDR network"
+_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+_LIKE_IPV4 = re.compile(r"\d+(?:\.\d+){3}")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkPolicy:
+    """What a phase of a trial may reach.
+
+    Attributes:
+        mode: ``public`` (everything), ``no-network`` (nothing) or ``allowlist``.
+        hosts: Normal form of the hosts that an allowlist lets through; none: nothing.
+    """
+
+    mode: NetworkMode = "public"
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everything may be reached."""
+        return self.mode == "public"
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may be reached: no network, or a list without hosts."""
+        return self.mode == "no-network" or (self.mode == "allowlist" and not self.hosts)
+
+
+def network_policy(mode: NetworkMode, hosts: Iterable[str] | None = None) -> NetworkPolicy:
+    """The policy for ``mode``; hosts count in an allowlist only."""
+    allowed = tuple(dict.fromkeys(hosts or ())) if mode == "allowlist" else ()
+    return NetworkPolicy(mode, allowed)
+
+
+def normal_host(entry: str) -> str:
+    """The normal form of one entry of ``allowed_hosts``.
+
+    Raises:
+        ValueError: It is not an entry; the message says why.
+    """
+    text = entry.strip().lower().rstrip(".")
+    if not text:
+        raise ValueError(f"an empty entry in allowed_hosts; accepted is {HOST_ENTRY_FORMS}")
+    if "/" in text:
+        return _normal_network(entry, text)
+    if ":" in text:
+        return _normal_ipv6(entry, text)
+    if text.startswith("*."):
+        return "*." + _normal_suffix(entry, text[2:])
+    return _normal_name(entry, text)
+
+
+def is_impossible_ipv4(host: str) -> bool:
+    """Whether a host name is meant as an IPv4 address but is none, as ``999.1.1.1``."""
+    return _LIKE_IPV4.fullmatch(host) is not None and not _is_ip(host)
+
+
+HostEntry = Annotated[str, AfterValidator(normal_host)]
+
+
+def _normal_network(entry: str, text: str) -> str:
+    if "//" in text:
+        raise _refused(entry, "a URL; write only its host name")
+    try:
+        return str(ipaddress.ip_network(text, strict=True))
+    except ValueError as error:
+        raise _refused(entry, f"not a network ({error})") from None
+
+
+def _normal_ipv6(entry: str, text: str) -> str:
+    if "%" in text:
+        raise _refused(entry, "an address with a zone")
+    try:
+        return str(ipaddress.IPv6Address(text))
+    except ValueError:
+        raise _refused(entry, "not an IPv6 address; ports and brackets are not accepted") from None
+
+
+def _normal_suffix(entry: str, suffix: str) -> str:
+    if _is_ip(suffix):
+        raise _refused(entry, "a wildcard before an IP address; write a CIDR network")
+    return _normal_name(entry, suffix)
+
+
+def _normal_name(entry: str, name: str) -> str:
+    if "*" in name:
+        raise _refused(entry, "a wildcard that is not the first label; only *.suffix is accepted")
+    if not all(_LABEL.fullmatch(label) for label in name.split(".")):
+        raise _refused(entry, "not a host name: labels have letters, digits and inner hyphens")
+    return name
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _refused(entry: str, reason: str) -> ValueError:
+    return ValueError(f"{entry[:80]!r} is {reason}; accepted is {HOST_ENTRY_FORMS}")

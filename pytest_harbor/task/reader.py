@@ -1,0 +1,132 @@
+"""A folder on disk → :class:`Task`, or every problem that it has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from pytest_harbor.errors import Problem, TaskFormatError
+from pytest_harbor.task import layout
+from pytest_harbor.task.config import StepConfig, TaskConfig
+from pytest_harbor.task.config_reader import read_config
+from pytest_harbor.task.finding import Finding, field_path
+from pytest_harbor.task.folder_checks import Report, check_folder, check_links, service_findings
+from pytest_harbor.task.instruction import read_instruction
+from pytest_harbor.task.model import Step, Task, VerifierBox
+from pytest_harbor.task.position import TomlPositions
+from pytest_harbor.task.toml_file import read_toml
+
+__all__ = ["Step", "Task", "VerifierBox", "read_task"]
+
+MAX_PROBLEMS = 100
+"""How many findings of one ``task.toml`` get a line and are shown."""
+
+
+def read_task(folder: Path, *, strict: bool = False) -> Task:
+    """Read and check a task's folder; runs nothing of it.
+
+    Args:
+        folder: The folder that holds ``task.toml``.
+        strict: Warnings count as errors.
+
+    Raises:
+        TaskFormatError: The task cannot be used; holds errors and warnings together.
+    """
+    folder = Path(os.path.abspath(folder))
+    problems: list[Problem] = []
+    try:
+        task = _read(folder, problems)
+    except TaskFormatError as error:
+        problems += error.problems
+        task = None
+    if task is None or (problems and (strict or _has_error(problems))):
+        raise TaskFormatError(problems)
+    return replace(task, problems=tuple(problems)) if problems else task
+
+
+def _read(folder: Path, problems: list[Problem]) -> Task | None:
+    """The task, as far as it can be read; what is wrong goes to ``problems``."""
+    path = folder / layout.CONFIG_FILE
+    text, data = read_toml(path)
+    config, findings = read_config(data)
+    report = problems.append
+    if config is None:
+        problems += _placed(findings, path, text)
+        # What a folder needs depends on its configuration: only look at what does not.
+        if not data.get("steps"):
+            read_instruction(folder / layout.INSTRUCTION_FILE, report)
+        check_links(folder, report)
+        return None
+    task = _task(folder, config, report)
+    problems += _placed(findings + service_findings(task), path, text)
+    check_folder(task, report)
+    return task
+
+
+def _task(folder: Path, config: TaskConfig, report: Report) -> Task:
+    if not config.is_multi_step:
+        text = read_instruction(folder / layout.INSTRUCTION_FILE, report)
+        return Task(folder, config, text)
+    task = Task(folder, config)
+    return replace(task, steps=tuple(_step(task, step, report) for step in config.steps))
+
+
+def _step(task: Task, config: StepConfig, report: Report) -> Step:
+    folder = task.path / layout.STEPS_FOLDER / config.name
+    instruction = ""
+    if os.path.isdir(folder):
+        instruction = read_instruction(folder / layout.INSTRUCTION_FILE, report)
+    else:
+        message = f"missing folder of the step {config.name!r} that task.toml declares"
+        report(Problem(folder, message))
+    return Step(
+        config,
+        folder,
+        instruction,
+        _step_test_script(task, config, folder),
+        _step_solution_script(task, folder),
+    )
+
+
+def _step_test_script(task: Task, config: StepConfig, folder: Path) -> Path | None:
+    name = layout.TEST_SCRIPTS[task.verifier_os(config)]
+    for tests in (folder / layout.TESTS_FOLDER, task.tests_dir):
+        if os.path.isfile(tests / name):
+            return tests / name
+    return None
+
+
+def _step_solution_script(task: Task, folder: Path) -> Path | None:
+    own = folder / layout.SOLUTION_FOLDER
+    if not os.path.isdir(own):
+        return task.solution_script
+    script = own / layout.SOLUTION_SCRIPTS[task.config.environment.os]
+    return script if os.path.isfile(script) else None
+
+
+def _placed(findings: list[Finding], path: Path, text: str) -> list[Problem]:
+    """Findings with their lines, errors first."""
+    if not findings:
+        return []
+    findings.sort(key=lambda finding: finding.severity != "error")
+    positions = TomlPositions(text)
+    problems = [
+        Problem(
+            path,
+            finding.message,
+            field_path(finding.location),
+            positions.line(finding.location),
+            severity=finding.severity,
+        )
+        for finding in findings[:MAX_PROBLEMS]
+    ]
+    if len(findings) > MAX_PROBLEMS:
+        rest = f"and {len(findings) - MAX_PROBLEMS} problems more"
+        problems.append(Problem(path, rest, severity=findings[MAX_PROBLEMS].severity))
+    return problems
+
+
+def _has_error(problems: Iterable[Problem]) -> bool:
+    return any(problem.severity == "error" for problem in problems)

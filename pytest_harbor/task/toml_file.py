@@ -1,0 +1,70 @@
+"""``task.toml`` from disk: bytes → text → data, each with its own way to be wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import tomli
+
+from pytest_harbor.errors import Problem, TaskFormatError
+
+MAX_BYTES = 8 * 1024 * 1024
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Text and data of the file.
+
+    Raises:
+        TaskFormatError: It cannot be read or is not TOML; one problem, with its place.
+    """
+    text = _decoded(path, _bytes(path))
+    try:
+        return text, tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        message = f"not TOML: {error.msg}{_remedy(error)}"
+        raise _fault(path, message, line=error.lineno, column=error.colno) from None
+    except (ValueError, RecursionError) as error:
+        raise _fault(path, f"not readable as TOML: {error}") from None
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        raise _fault(path, "missing; a task's folder holds one") from None
+    except OSError as error:
+        raise _fault(path, f"cannot be read: {error.strerror}") from None
+    if len(data) > MAX_BYTES:
+        raise _fault(path, f"larger than {MAX_BYTES} bytes")
+    return data
+
+
+def _decoded(path: Path, data: bytes) -> str:
+    if data.startswith(b"\xef\xbb\xbf"):
+        message = "starts with a byte order mark, which TOML does not allow; save it without"
+        raise _fault(path, message, line=1)
+    if b"\x00" in data:
+        line = data.count(b"\n", 0, data.index(b"\x00")) + 1
+        raise _fault(path, "holds a NUL byte; save it as UTF-8 text", line=line)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        message = f"not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
+        raise _fault(path, message, line=line) from None
+
+
+def _remedy(error: tomli.TOMLDecodeError) -> str:
+    if "Unescaped '\\'" in error.msg:
+        return r"; write \\ or use a 'literal string'"
+    if "Invalid value" in error.msg:
+        return "; text stands in quotes, true and false are lower-case"
+    return ""
+
+
+def _fault(
+    path: Path, message: str, *, line: int | None = None, column: int | None = None
+) -> TaskFormatError:
+    return TaskFormatError([Problem(path, message, line=line, column=column)])
