@@ -2,8 +2,7 @@
 # Runs as clerk in /srv/reports, so plain relative paths will do.
 set -euo pipefail
 
-digit='[0-9]'
-for report in inbox/*_$digit$digit$digit$digit-$digit$digit-$digit$digit.txt; do
+for report in inbox/*_[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9].txt; do
     name=$(basename "$report" .txt)
     branch=${name%_*}
     date=${name##*_}
