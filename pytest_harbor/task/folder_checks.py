@@ -33,7 +33,7 @@ def check_links(folder: Path, report: Report) -> list[Path]:
     """Report links that leave the task; gives the ``.harborignore`` files met on the way."""
     check = LinkCheck(folder, report)
     for name in (layout.TESTS_FOLDER, layout.SOLUTION_FOLDER, layout.STEPS_FOLDER):
-        check.walk(folder / name)
+        check.walk(os.path.join(folder, name))
     return check.ignore_files
 
 
@@ -112,34 +112,41 @@ def _check_own_script_is_run(task: Task, step: Step, report: Report) -> None:
 
 
 def _check_solutions(task: Task, report: Report) -> None:
-    script = layout.SOLUTION_SCRIPTS[task.config.environment.os]
-    folders = [(task.solution_dir, task.solution_script)]
-    folders += [(step.solution_dir, step.solution_script) for step in task.steps]
-    for folder, found in folders:
-        if found is None and os.path.isdir(folder):
-            message = f"no {script} here, so the oracle has nothing to run"
-            report(Problem(folder, message, severity="warning"))
+    folders = [(os.path.join(task.path, layout.SOLUTION_FOLDER), task.solution_script)]
+    folders += [(os.fspath(step.solution_dir), step.solution_script) for step in task.steps]
+    for folder, script in folders:
+        if script is None and os.path.isdir(folder):
+            name = layout.SOLUTION_SCRIPTS[task.config.environment.os]
+            message = f"no {name} here, so the oracle has nothing to run"
+            report(Problem(Path(folder), message, severity="warning"))
+
+
+def _scripts(task: Task) -> list[Path]:
+    """Every script that may be run by its path, each once."""
+    scripts = [task.test_script, task.solution_script]
+    for step in task.steps:
+        scripts += [step.test_script, step.solution_script]
+    return list(filter(None, dict.fromkeys(scripts)))
 
 
 def _check_script_texts(task: Task, report: Report) -> None:
-    run = [task.test_script, task.solution_script]
+    for script in _scripts(task):
+        if script.suffix == ".sh":
+            check_script(script, report)
     for step in task.steps:
-        run += [step.test_script, step.solution_script]
         if step.setup_script is not None:
             check_script(step.setup_script, report, is_run=False)
-    for script in dict.fromkeys(run):
-        if script is not None and script.suffix == ".sh":
-            check_script(script, report)
 
 
 def _check_ignore_rules(task: Task, ignore_files: list[Path], report: Report) -> None:
-    misplaced = [task.path / layout.IGNORE_FILE, task.environment_dir / layout.IGNORE_FILE]
     in_use = [path for path in ignore_files if _upload_root(task, path) is not None]
-    misplaced += [path for path in ignore_files if path not in in_use]
+    misplaced = [path for path in ignore_files if path not in in_use]
+    for folder in ("", layout.ENVIRONMENT_FOLDER):
+        found = layout.existing_file(task.path, folder, layout.IGNORE_FILE)
+        misplaced += [found] if found else []
     for path in misplaced:
-        if os.path.lexists(path):
-            message = "has no effect here: only in tests/ and solution/ of a task or a step"
-            report(Problem(path, message, severity="warning"))
+        message = "has no effect here: only in tests/ and solution/ of a task or a step"
+        report(Problem(path, message, severity="warning"))
     for root in dict.fromkeys(filter(None, (_upload_root(task, path) for path in in_use))):
         _check_scripts_are_included(task, root, in_use, report)
 
@@ -156,16 +163,13 @@ def _upload_root(task: Task, path: Path) -> Path | None:
 def _check_scripts_are_included(
     task: Task, root: Path, ignore_files: list[Path], report: Report
 ) -> None:
-    scripts = [task.test_script, task.solution_script]
-    for step in task.steps:
-        scripts += [step.test_script, step.solution_script]
     try:
         include = upload_filter(root)
         for path in ignore_files:
             if path.is_relative_to(root):
                 include(PurePosixPath(path.parent.relative_to(root).as_posix()) / "any")
-        for script in dict.fromkeys(scripts):
-            if script and script.parent == root and not include(PurePosixPath(script.name)):
+        for script in _scripts(task):
+            if script.parent == root and not include(PurePosixPath(script.name)):
                 report(Problem(root / layout.IGNORE_FILE, f"leaves out {script.name}"))
     except TaskFormatError as error:
         for problem in error.problems:

@@ -32,6 +32,13 @@ TEST_SCRIPTS = {"linux": "test.sh", "windows": "test.bat"}
 SOLUTION_SCRIPTS = {"linux": "solve.sh", "windows": "solve.bat"}
 
 
+def existing_file(*parts: str | os.PathLike[str]) -> Path | None:
+    """The file that the parts of its path name, if it is there."""
+    # Strings first: most are asked for and missing, and building a Path costs more.
+    path = os.path.join(*parts)
+    return Path(path) if os.path.isfile(path) else None
+
+
 def is_task_folder(path: str | os.PathLike[str]) -> bool:
     """Whether ``path`` holds a ``task.toml`` and an instruction or steps."""
     return _has_config(path) and _has_content(path)

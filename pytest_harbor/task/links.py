@@ -28,13 +28,12 @@ class LinkCheck:
         self._real_root: str | None = None
         self._entries_left = MAX_ENTRIES
 
-    def walk(self, folder: Path) -> None:
+    def walk(self, folder: str) -> None:
         """Report each link below ``folder`` that leaves the task or leads in a circle."""
-        path = os.fspath(folder)
-        if os.path.islink(path):
-            self._check_link(path, ())
+        if os.path.islink(folder):
+            self._check_link(folder, ())
         else:
-            self._walk(path, ())
+            self._walk(folder, ())
 
     def _walk(self, folder: str, above: tuple[str, ...]) -> None:
         for entry in self._scan(folder):

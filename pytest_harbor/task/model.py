@@ -67,7 +67,7 @@ class Step:
     @property
     def setup_script(self) -> Path | None:
         """Script that is run once ``workdir/`` is copied."""
-        return _file_or_none(self.workdir_dir / layout.SETUP_SCRIPT)
+        return layout.existing_file(self.folder, layout.WORKDIR_FOLDER, layout.SETUP_SCRIPT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,31 +127,33 @@ class Task:
     @property
     def test_script(self) -> Path | None:
         """The task's own test script; None where there is none."""
-        return _file_or_none(self.tests_dir / layout.TEST_SCRIPTS[self.verifier_os()])
+        name = layout.TEST_SCRIPTS[self.verifier_os()]
+        return layout.existing_file(self.path, layout.TESTS_FOLDER, name)
 
     @property
     def solution_script(self) -> Path | None:
         """The task's own reference solution; None where there is none."""
-        return _file_or_none(
-            self.solution_dir / layout.SOLUTION_SCRIPTS[self.config.environment.os]
-        )
+        name = layout.SOLUTION_SCRIPTS[self.config.environment.os]
+        return layout.existing_file(self.path, layout.SOLUTION_FOLDER, name)
 
     @property
     def has_dockerfile(self) -> bool:
         """Whether ``environment/Dockerfile`` is there."""
-        return os.path.isfile(self.environment_dir / layout.DOCKERFILE)
+        return os.path.isfile(os.path.join(self.path, layout.ENVIRONMENT_FOLDER, layout.DOCKERFILE))
 
     @property
     def compose_file(self) -> Path | None:
         """``environment/docker-compose.yaml``; None where there is none."""
-        return _file_or_none(self.environment_dir / layout.COMPOSE_FILE)
+        return layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, layout.COMPOSE_FILE)
 
     @property
     def ignored_compose_file(self) -> Path | None:
         """A compose file under a name that nobody reads; None where there is none."""
-        names = layout.IGNORED_COMPOSE_FILES
-        found = (_file_or_none(self.environment_dir / name) for name in names)
-        return next(filter(None, found), None)
+        for name in layout.IGNORED_COMPOSE_FILES:
+            found = layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, name)
+            if found is not None:
+                return found
+        return None
 
     def verifier_mode(self, step: Step | None = None) -> VerifierMode:
         """Where the verifier runs: in the agent's container or in its own."""
@@ -183,10 +185,5 @@ class Task:
 
 
 def _has_image_definition(folder: Path) -> bool:
-    return os.path.isfile(folder / layout.DOCKERFILE) or os.path.isfile(
-        folder / layout.COMPOSE_FILE
-    )
-
-
-def _file_or_none(path: Path) -> Path | None:
-    return path if os.path.isfile(path) else None
+    files = (layout.DOCKERFILE, layout.COMPOSE_FILE)
+    return any(os.path.isfile(os.path.join(folder, name)) for name in files)

@@ -92,18 +92,15 @@ def _step(task: Task, config: StepConfig, report: Report) -> Step:
 
 def _step_test_script(task: Task, config: StepConfig, folder: Path) -> Path | None:
     name = layout.TEST_SCRIPTS[task.verifier_os(config)]
-    for tests in (folder / layout.TESTS_FOLDER, task.tests_dir):
-        if os.path.isfile(tests / name):
-            return tests / name
-    return None
+    own = layout.existing_file(folder, layout.TESTS_FOLDER, name)
+    return own or layout.existing_file(task.path, layout.TESTS_FOLDER, name)
 
 
 def _step_solution_script(task: Task, folder: Path) -> Path | None:
-    own = folder / layout.SOLUTION_FOLDER
+    own = os.path.join(folder, layout.SOLUTION_FOLDER)
     if not os.path.isdir(own):
         return task.solution_script
-    script = own / layout.SOLUTION_SCRIPTS[task.config.environment.os]
-    return script if os.path.isfile(script) else None
+    return layout.existing_file(own, layout.SOLUTION_SCRIPTS[task.config.environment.os])
 
 
 def _placed(findings: list[Finding], path: Path, text: str) -> list[Problem]:
