@@ -1,0 +1,71 @@
+"""What pytest loads: the hooks, each handed on to the room that does the work.
+
+This module loads in every pytest run on a machine, so it and all that it imports keep
+to the standard library and pytest; docker and pydantic come when the first task does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from pytest_harbor.plugin import collect, fixtures, guard, hookspecs, labels, options
+from pytest_harbor.plugin.notices import HarborWarning
+
+__all__ = ["HarborWarning"]
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare our hooks and bring in our fixtures."""
+    pluginmanager.add_hookspecs(hookspecs)
+    pluginmanager.register(fixtures, "harbor-fixtures")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare our options."""
+    options.add_options(parser)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Keep pytest from importing ``conftest.py`` files of tasks before collection."""
+    guard.refuse_ini_file(early_config)
+    anchors = guard.conftest_anchors(early_config)
+    namespace = early_config.known_args_namespace
+    given = namespace.file_or_dir
+    if anchors is not None:
+        namespace.file_or_dir = anchors
+    try:
+        yield
+    finally:
+        namespace.file_or_dir = given
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Check the options, name our marker, and point arguments at tasks, not into them."""
+    options.settings(config)
+    config.addinivalue_line("markers", labels.MARKER)
+    guard.rewrite_args(config)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_ignore_collect(
+    collection_path: Path, config: pytest.Config
+) -> Generator[None, bool | None, bool | None]:
+    """Never drop a task in silence, never look where only a container may."""
+    ignored = yield
+    return collect.is_left_out(collection_path, config, ignored)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect a task's folder as a task."""
+    return collect.collect_folder(path, parent)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Report what the options asked for and collection did not find."""
+    collect.check_selection(config, items)

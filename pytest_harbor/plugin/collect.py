@@ -1,0 +1,297 @@
+"""Task folders as pytest nodes: folder, ``task.toml``, one item per trial.
+
+The nodes are a ``File`` for the folder, which keeps pytest from descending into it and
+from importing its ``conftest.py``; a ``Module`` with a made-up module on ``task.toml``,
+so that fixtures of every scope and parametrized ones work; and ``Function`` items.
+"""
+
+from __future__ import annotations
+
+import os
+import types
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pluggy
+import pytest
+
+from pytest_harbor.errors import Problem, TaskFormatError
+from pytest_harbor.plugin import guard, labels
+from pytest_harbor.plugin.notices import printable, warn
+from pytest_harbor.plugin.options import check_variables, settings
+from pytest_harbor.plugin.variants import Variant, variants
+from pytest_harbor.task.layout import CONFIG_FILE
+
+if TYPE_CHECKING:
+    from pytest_harbor.task.reader import Task
+
+
+def trial(request: pytest.FixtureRequest, harbor_trial: Any) -> None:
+    """Every trial's function: the fixture runs the trial, here pytest hears of it."""
+    from pytest_harbor.plugin import outcomes
+
+    outcomes.report(request.node, harbor_trial)
+
+
+_REFUSED = pytest.StashKey[dict[Path, str]]()
+"""Folders left out with a warning that the user's filters made an error."""
+
+
+def collect_folder(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Give the node of a folder that is a task, or was meant to be one."""
+    if not os.path.isfile(path / CONFIG_FILE):
+        return None
+    refused = parent.config.stash.get(_REFUSED, {}).get(path)
+    if refused is not None:
+        return RefusedFolder.from_parent(parent, path=path, message=refused)
+    if guard.is_task_node(path):
+        return TaskFolder.from_parent(parent, path=path)
+    if not guard.is_asked_for(parent.config, path):
+        return None
+    message = (
+        f"{path.name}: not taken for a Harbor task: it has a task.toml, but neither "
+        "instruction.md nor a steps folder. Add one, or rename the file if it is not Harbor's"
+    )
+    if warn(parent.config, message, path / CONFIG_FILE):
+        return RefusedFolder.from_parent(parent, path=path, message=message)
+    return None
+
+
+class AboveTask:
+    """Hooks of ``conftest.py`` files above the task apply, those inside it never.
+
+    A node asks for the hooks of its own path, and pytest loads no ``conftest.py`` for a
+    folder that is a ``File`` node: it would find none at all.
+    """
+
+    path: Path
+    session: pytest.Session
+
+    @property
+    def ihook(self) -> pluggy.HookRelay:
+        """Hooks of the folder that holds the task."""
+        folder = self.path.parent if self.path.name == CONFIG_FILE else self.path
+        hooks: pluggy.HookRelay = self.session.gethookproxy(folder.parent)
+        return hooks
+
+
+class RefusedFolder(AboveTask, pytest.File):
+    """A folder of which a warning was made an error by the user's filters."""
+
+    def __init__(self, *, message: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.message = message
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Fail with the message alone."""
+        raise self.CollectError(self.message)
+
+
+class TaskFolder(AboveTask, pytest.File):
+    """A task's folder. Not a ``Directory``: nothing in it is visited or imported."""
+
+    @classmethod
+    def from_parent(cls, parent: pytest.Collector, **kwargs: Any) -> TaskFolder:
+        """The public constructor."""
+        return super().from_parent(parent, **labels.node_names(parent, **kwargs))
+
+    def collect(self) -> Iterator[TaskFile]:
+        """Give the node of ``task.toml``."""
+        yield TaskFile.from_parent(self, path=self.path / CONFIG_FILE)
+
+
+class TaskFile(AboveTask, pytest.Module):
+    """A ``task.toml``: the task once it is read, or why it cannot be.
+
+    Attributes:
+        fault: What keeps the trials from running; None for a sound task.
+    """
+
+    fault: TaskFormatError | None = None
+    _task: Task | None = None
+
+    @classmethod
+    def from_parent(cls, parent: pytest.Collector, **kwargs: Any) -> TaskFile:
+        """The public constructor."""
+        node: TaskFile = super().from_parent(parent, **labels.node_names(parent, **kwargs))
+        # Module.obj is settable: so pytest never tries to import the file.
+        node.obj = types.ModuleType("harbor_task")
+        node.obj.__file__ = str(node.path)
+        return node
+
+    @property
+    def task(self) -> Task:
+        """The task as read.
+
+        Raises:
+            TaskFormatError: Its files cannot be used.
+        """
+        if self._task is None:
+            raise self.fault or RuntimeError(f"{self.path} was not read yet")
+        return self._task
+
+    @cached_property
+    def variants(self) -> dict[str, Variant]:
+        """The task's variants by the names of their items."""
+        return {variant.name: variant for variant in variants(settings(self.config))}
+
+    def istestfunction(self, obj: object, name: str) -> bool:
+        """Take what we put there, whatever the user's ``python_functions`` says."""
+        return obj is trial
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Read the task and give its trials."""
+        self._read()
+        if not labels.is_selected(self.config, self.path.parent, self._task):
+            return []
+        if self.fault is not None:
+            return [self._stand_in()]
+        return self._trials()
+
+    def _read(self) -> None:
+        # On demand: pydantic is not for runs without tasks.
+        from pytest_harbor.task.reader import read_task
+
+        self.extra_keyword_matches.add(self.path.parent.name)
+        try:
+            self._task = read_task(self.path.parent, strict=settings(self.config).strict)
+            self._check(self._task)
+        except TaskFormatError as error:
+            self.fault = error
+
+    def _check(self, task: Task) -> None:
+        answers = self.ihook.pytest_harbor_check_task(config=self.config, task=task)
+        asked = [problem for answer in answers for problem in answer]
+        strict = settings(self.config).strict
+        errors = [problem for problem in asked if strict or problem.severity == "error"]
+        notes = [*task.problems, *asked, *labels.awkward_names(self)]
+        errors += [problem for problem in notes if problem not in errors and self._warn(problem)]
+        if errors:
+            raise TaskFormatError(errors)
+
+    def _warn(self, problem: Problem) -> bool:
+        if problem.severity == "error":
+            return False
+        text = ": ".join(part for part in (problem.field, problem.message) if part)
+        return warn(self.config, text, problem.path, problem.line)
+
+    def _stand_in(self) -> TrialItem:
+        """One item for a task that cannot run, under a name that was asked for."""
+        asked = guard.named_trials(self.config.args, self.path)
+        names = [name for name in self.variants if _answers_to(name, asked)]
+        name = next(iter(names or self.variants))
+        return TrialItem.from_parent(self, name=name, callobj=trial)
+
+    def _trials(self) -> list[TrialItem]:
+        answers = self.ihook.pytest_harbor_task_collected(config=self.config, task=self.task)
+        if any(answer is False for answer in answers):
+            return []
+        reasons = [answer for answer in answers if isinstance(answer, str)]
+        self.extra_keyword_matches.update(labels.keywords(self.task))
+        trials = self._made_by_pytest()
+        for item in trials:
+            if reasons:
+                item.add_marker(pytest.mark.skip(reason="; ".join(reasons)))
+        return trials
+
+    def _made_by_pytest(self) -> list[TrialItem]:
+        """Let pytest do its parametrization, then give its items our class."""
+        for name in self.variants:
+            setattr(self.obj, name, trial)
+        return [self._trial(function) for function in super().collect()]
+
+    def _trial(self, function: Any) -> TrialItem:
+        item = TrialItem.from_parent(
+            self,
+            name=function.name,
+            callspec=getattr(function, "callspec", None),
+            callobj=function.obj,
+            originalname=function.originalname,
+        )
+        item.add_marker(pytest.mark.harbor(**labels.marker(self.task, item.variant)))
+        return item
+
+
+def _answers_to(name: str, asked: list[str]) -> bool:
+    return any(name == one or name.split("[")[0] == one for one in asked)
+
+
+class TrialItem(AboveTask, pytest.Function):
+    """One trial: a task, an agent, a model, an attempt."""
+
+    parent: TaskFile
+
+    @property
+    def variant(self) -> Variant:
+        """Agent, model and attempt."""
+        return self.parent.variants[self.originalname]
+
+    @property
+    def task(self) -> Task:
+        """The task as read.
+
+        Raises:
+            TaskFormatError: Its files cannot be used.
+        """
+        return self.parent.task
+
+    @cached_property
+    def id(self) -> Any:
+        """The id in parts, split as pytest splits the ids that it has stored.
+
+        Our names hold brackets without being parametrized; pytest 9.2 compares parts.
+        """
+        whole = super().id
+        return type(whole).parse(str(whole))
+
+    def setup(self) -> None:
+        """Fail for a task that cannot run, before any fixture does something."""
+        fault = self.parent.fault
+        if fault is not None:
+            self.user_properties += [("category", "task"), *labels.properties(self.variant)]
+            pytest.fail(labels.fault_text(fault, self.config), pytrace=False)
+        super().setup()
+
+    def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
+        """Point editors and reports at the task, not at this plugin."""
+        path = printable(str(self.path))
+        return path, 0, printable(f"{self.path.parent.name}::{self.name}")
+
+
+def is_left_out(path: Path, config: pytest.Config, ignored: bool | None) -> bool | None:
+    """Look over pytest's decision to leave a path out of collection."""
+    if ignored:
+        return _is_dropped(path, config)
+    if guard.is_job_folder(path, settings(config).output):
+        return True
+    task = guard.task_behind_link(path)
+    if task is None:
+        return ignored
+    message = f"{path.name}: a link into the task {task.name!r}: not collected"
+    if guard.is_asked_for(config, path) and warn(config, message, path):
+        raise pytest.Collector.CollectError(message)
+    return True
+
+
+def _is_dropped(path: Path, config: pytest.Config) -> bool | None:
+    if not guard.is_task_node(path) or not guard.is_asked_for(config, path):
+        return True
+    message = labels.drop_message(path, config)
+    if message is not None and warn(config, message, path / CONFIG_FILE):
+        config.stash.setdefault(_REFUSED, {})[path] = message
+        return None
+    return True
+
+
+def check_selection(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Report patterns of ``--harbor-tasks`` that fit no task, and missing variables.
+
+    Raises:
+        pytest.UsageError: Trials were collected that cannot get their variables, or the
+            user's filters make the warning an error.
+    """
+    labels.check_patterns(config)
+    if any(isinstance(item, TrialItem) for item in items):
+        check_variables(config)

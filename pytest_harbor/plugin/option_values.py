@@ -1,0 +1,127 @@
+"""Values of options: what is accepted, and how it is said what is not.
+
+Each function takes one value as it was written, on the command line or in the ini
+file, and gives it back as a plain value or raises ``argparse.ArgumentTypeError``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import re
+from collections.abc import Iterable, Sequence
+
+from pytest_harbor.task.template import missing_variables
+
+KEEP_CHOICES = ("failed", "all")
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def plain_name(text: str) -> str:
+    """Check the name of an agent: it becomes an item's name."""
+    if not text.strip() or "::" in text or "[" in text or _CONTROL.search(text):
+        raise argparse.ArgumentTypeError(
+            f"expected a name such as 'oracle' or 'package.module:Class', got {text!r}"
+        )
+    return text.strip()
+
+
+def model_name(text: str) -> str:
+    """Check the name of a model: it becomes part of an item's name."""
+    if not text.strip() or _CONTROL.search(text):
+        raise argparse.ArgumentTypeError(f"expected a name such as 'openai/gpt-5', got {text!r}")
+    return text.strip()
+
+
+def non_empty(text: str) -> str:
+    """Check that there is something to work with."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError(f"expected some text, got {text!r}")
+    return text
+
+
+def assignment(text: str) -> str:
+    """Check the form ``KEY=VALUE``."""
+    key, equals, _value = text.partition("=")
+    if not equals or not key.strip().isidentifier():
+        raise argparse.ArgumentTypeError(
+            f"expected KEY=VALUE with a Python name before the '=', got {text!r}"
+        )
+    return text
+
+
+def variable(text: str) -> str:
+    """Check the form ``KEY=VALUE`` or ``KEY`` of an environment variable."""
+    if not _VARIABLE.fullmatch(text.partition("=")[0]):
+        # The value may be a secret: only the name is shown.
+        raise argparse.ArgumentTypeError(
+            "expected KEY=VALUE, or KEY to hand on a variable of this process, "
+            f"got {text.partition('=')[0]!r} as the name"
+        )
+    return text
+
+
+def variable_at_hand(text: str) -> str:
+    """Check like :func:`variable`, and that this process has the variable it names."""
+    missing = missing_variables(env_table([variable(text)]), os.environ)
+    if missing:
+        raise argparse.ArgumentTypeError(missing_text(missing))
+    return text
+
+
+def whole_from_one(value: object) -> int:
+    """Check for a whole number from 1."""
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {value!r}")
+    return number
+
+
+def finite(value: object) -> float:
+    """Check for a finite number."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"expected a finite number, got {value!r}")
+    return number
+
+
+def above_zero(value: object) -> float:
+    """Check for a finite number above 0."""
+    try:
+        number = finite(value)
+    except argparse.ArgumentTypeError:
+        number = 0.0
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"expected a finite number above 0, got {value!r}")
+    return number
+
+
+def keep_choice(text: str) -> str:
+    """Check for one of :data:`KEEP_CHOICES`."""
+    if text not in KEEP_CHOICES:
+        raise argparse.ArgumentTypeError(
+            f"expected 'failed' or 'all', got {text!r}; "
+            "write the value behind an equals sign: --harbor-keep=failed"
+        )
+    return text
+
+
+def env_table(specs: Iterable[str]) -> dict[str, str]:
+    """Give names and values; a name alone becomes a template for its own variable."""
+    split = (spec.partition("=") for spec in specs)
+    return {key: value if equals else f"${{{key}}}" for key, equals, value in split}
+
+
+def missing_text(names: Sequence[str]) -> str:
+    """Say which variables are missing and what to do."""
+    listed = ", ".join(names)
+    return f"not set in this process's environment: {listed}; export it, or write KEY=VALUE"

@@ -1,0 +1,366 @@
+"""Options of the command line and their ini twins, resolved once into :class:`Settings`.
+
+Rank: command line, then ``PYTEST_ADDOPTS`` (which pytest puts in front of it), then
+the ini file, then the default. Every value passes through one function, whichever
+way it came, and stays a plain value on ``config.option``: pytest-xdist ships those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from pytest_harbor.plugin.option_values import (
+    above_zero,
+    assignment,
+    env_table,
+    finite,
+    keep_choice,
+    missing_text,
+    model_name,
+    non_empty,
+    plain_name,
+    variable,
+    variable_at_hand,
+    whole_from_one,
+)
+from pytest_harbor.task.template import missing_variables, resolve_env
+
+COMMAND_AGENT = "command"
+"""Name of the agent that runs ``--harbor-agent-command``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What this run was asked for; every option of the group ``harbor``, resolved.
+
+    Attributes:
+        agents: Names of the agents, without repeats, in the order given.
+        agent_command: Shell command of the agent ``command``; None where there is none.
+        models: Names of the models, without repeats; empty: agents choose their own.
+        agent_kwargs: Keyword arguments for the agents.
+        agent_env: Variables for the agents' commands; values may be secret and are
+            left out of ``repr()``.
+        missing_env: Variables that the ini file asks for and this process does not have.
+        attempts: Attempts per task, agent and model, from 1.
+        threshold: Reward at which a trial passes.
+        reward_key: Key of the reward that counts; None: the outcomes' rule.
+        tasks: Glob patterns of the tasks to keep; empty: all.
+        output: Folder in which jobs are written, absolute.
+        timeout_multiplier: Factor for time limits without a factor of their own.
+        agent_timeout_multiplier: Factor for the agent phase.
+        verifier_timeout_multiplier: Factor for the verifier phase.
+        setup_timeout_multiplier: Factor for the agent's set-up.
+        build_timeout_multiplier: Factor for the environment's build and start.
+        resource_multiplier: Factor for CPU, memory and disk.
+        rebuild: Build images again.
+        strict: Warnings about a task's files are errors.
+        keep: Environments to keep: ``"failed"``, ``"all"`` or None.
+    """
+
+    agents: tuple[str, ...]
+    agent_command: str | None
+    models: tuple[str, ...]
+    agent_kwargs: Mapping[str, Any]
+    agent_env: Mapping[str, str] = field(repr=False)
+    missing_env: tuple[str, ...]
+    attempts: int
+    threshold: float
+    reward_key: str | None
+    tasks: tuple[str, ...]
+    output: Path
+    timeout_multiplier: float
+    agent_timeout_multiplier: float
+    verifier_timeout_multiplier: float
+    setup_timeout_multiplier: float
+    build_timeout_multiplier: float
+    resource_multiplier: float
+    rebuild: bool
+    strict: bool
+    keep: Literal["failed", "all"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One option and its ini twin.
+
+    Attributes:
+        flag: The option's name on the command line.
+        help: Help text of both.
+        parse: Checks and converts one value.
+        ini: pytest's type of the ini value.
+        metavar: Name of the value in the help; None for a switch.
+        parse_ini: Replaces ``parse`` for values of the ini file.
+        bare: Value of an option that is given without one.
+    """
+
+    flag: str
+    help: str
+    parse: Callable[[str], Any] | None
+    ini: Literal["string", "bool", "args", "int", "float"]
+    metavar: str | None = None
+    parse_ini: Callable[[str], Any] | None = None
+    bare: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the ini value and of the attribute of ``config.option``."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+_OPTIONS = (
+    _Option(
+        "--harbor-agent",
+        "Agent that works on the tasks, repeatable: a built-in name, package.module:Class, "
+        "or a name from an entry point (default: oracle)",
+        plain_name,
+        "args",
+        "NAME",
+    ),
+    _Option(
+        "--harbor-agent-command",
+        f"Shell command run in the environment as the agent named {COMMAND_AGENT!r}",
+        non_empty,
+        "string",
+        "CMD",
+    ),
+    _Option(
+        "--harbor-model",
+        "Model that the agents use, repeatable; the oracle and nop use none",
+        model_name,
+        "args",
+        "PROVIDER/NAME",
+    ),
+    _Option(
+        "--harbor-agent-kwarg",
+        "Keyword argument for the agents, repeatable; the value is read as JSON, else as "
+        "True, False or None, else as text",
+        assignment,
+        "args",
+        "KEY=VALUE",
+    ),
+    _Option(
+        "--harbor-agent-env",
+        "Environment variable for the agents, repeatable; KEY alone, or a value ${VAR}, "
+        "takes it from this process",
+        variable_at_hand,
+        "args",
+        "KEY[=VALUE]",
+        parse_ini=variable,
+    ),
+    _Option(
+        "--harbor-attempts",
+        "Attempts per task, agent and model (default: 1)",
+        whole_from_one,
+        "int",
+        "N",
+    ),
+    _Option(
+        "--harbor-threshold", "Reward at which a trial passes (default: 1.0)", finite, "float", "X"
+    ),
+    _Option(
+        "--harbor-reward-key",
+        "Key of the reward that is held against the threshold (default: 'reward' where "
+        "present, else every key)",
+        non_empty,
+        "string",
+        "KEY",
+    ),
+    _Option(
+        "--harbor-tasks",
+        "Tasks to keep, repeatable: a glob for the task's path below the root folder, its "
+        "folder's name or its name (default: all)",
+        non_empty,
+        "args",
+        "GLOB",
+    ),
+    _Option(
+        "--harbor-output",
+        "Folder in which jobs are written (default: jobs in the root folder)",
+        non_empty,
+        "string",
+        "DIR",
+    ),
+    _Option(
+        "--harbor-timeout-multiplier",
+        "Multiply every time limit of a task (default: 1)",
+        above_zero,
+        "float",
+        "X",
+    ),
+    *(
+        _Option(
+            f"--harbor-{phase}-timeout-multiplier",
+            f"Multiply the time limit of {what} (default: --harbor-timeout-multiplier)",
+            above_zero,
+            "float",
+            "X",
+        )
+        for phase, what in (
+            ("agent", "the agent"),
+            ("verifier", "the verifier"),
+            ("setup", "the agent's set-up"),
+            ("build", "the environment's build and start"),
+        )
+    ),
+    _Option(
+        "--harbor-resource-multiplier",
+        "Multiply CPU, memory and disk of a task, not its GPUs (default: 1)",
+        above_zero,
+        "float",
+        "X",
+    ),
+    _Option("--harbor-rebuild", "Build images again", None, "bool"),
+    _Option(
+        "--harbor-strict",
+        "Warnings about a task's files are errors of that task",
+        None,
+        "bool",
+    ),
+    _Option(
+        "--harbor-keep",
+        "Keep the environments of failed trials, or of all, and print how to enter and remove them",
+        keep_choice,
+        "string",
+        "failed|all",
+        bare="failed",
+    ),
+)
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare the group ``harbor`` and its ini twins."""
+    group = parser.getgroup("harbor", "Harbor tasks")
+    for option in _OPTIONS:
+        group.addoption(option.flag, dest=option.name, **_argument(option))
+        parser.addini(option.name, option.help, type=option.ini, default=None)
+
+
+def _argument(option: _Option) -> dict[str, Any]:
+    shared = {"help": option.help, "default": None}
+    if option.parse is None:
+        return {**shared, "action": "store_true"}
+    taking = {**shared, "type": option.parse, "metavar": option.metavar}
+    if option.ini == "args":
+        return {**taking, "action": "append"}
+    if option.bare is not None:
+        return {**taking, "nargs": "?", "const": option.bare}
+    return taking
+
+
+_SETTINGS = pytest.StashKey[Settings]()
+
+
+def settings(config: pytest.Config) -> Settings:
+    """Give the run's settings; they are resolved when first asked for.
+
+    Raises:
+        pytest.UsageError: A value is not accepted.
+    """
+    if _SETTINGS not in config.stash:
+        config.stash[_SETTINGS] = _resolve(config)
+    return config.stash[_SETTINGS]
+
+
+def _resolve(config: pytest.Config) -> Settings:
+    value = {option.name.removeprefix("harbor_"): _value(config, option) for option in _OPTIONS}
+    command = value["agent_command"]
+    env, missing_env = _agent_env(value["agent_env"] or (), os.environ)
+    timeouts = value["timeout_multiplier"] or 1.0
+    return Settings(
+        agents=_agents(value["agent"] or (), command),
+        agent_command=command,
+        models=tuple(dict.fromkeys(value["model"] or ())),
+        agent_kwargs=_agent_kwargs(value["agent_kwarg"] or ()),
+        agent_env=env,
+        missing_env=missing_env,
+        attempts=value["attempts"] or 1,
+        threshold=1.0 if value["threshold"] is None else value["threshold"],
+        reward_key=value["reward_key"],
+        tasks=tuple(dict.fromkeys(value["tasks"] or ())),
+        output=_output(config, value["output"]),
+        timeout_multiplier=timeouts,
+        agent_timeout_multiplier=value["agent_timeout_multiplier"] or timeouts,
+        verifier_timeout_multiplier=value["verifier_timeout_multiplier"] or timeouts,
+        setup_timeout_multiplier=value["setup_timeout_multiplier"] or timeouts,
+        build_timeout_multiplier=value["build_timeout_multiplier"] or timeouts,
+        resource_multiplier=value["resource_multiplier"] or 1.0,
+        rebuild=bool(value["rebuild"]),
+        strict=bool(value["strict"]),
+        keep=value["keep"],
+    )
+
+
+def _value(config: pytest.Config, option: _Option) -> Any:
+    """The command line's value, else the ini file's, checked; None where there is neither."""
+    given = config.getoption(option.name, None)
+    if given is not None:
+        return given
+    try:
+        found = config.getini(option.name)
+        if found is None or option.parse is None:
+            return found
+        parse = option.parse_ini or option.parse
+        return [parse(one) for one in found] if option.ini == "args" else parse(found)
+    except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
+        place = f"{config.inipath}: " if config.inipath else ""
+        raise pytest.UsageError(f"{place}{option.name}: {error}") from None
+
+
+def _agents(names: Sequence[str], command: str | None) -> tuple[str, ...]:
+    if COMMAND_AGENT in names and command is None:
+        raise pytest.UsageError(
+            f"the agent {COMMAND_AGENT!r} needs --harbor-agent-command (ini: harbor_agent_command)"
+        )
+    wanted = [*names, COMMAND_AGENT] if command is not None else [*names]
+    return tuple(dict.fromkeys(wanted or ["oracle"]))
+
+
+def _agent_kwargs(pairs: Iterable[str]) -> dict[str, Any]:
+    split = (pair.partition("=") for pair in pairs)
+    return {key.strip(): _kwarg_value(text) for key, _equals, text in split}
+
+
+def _kwarg_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
+
+
+def _agent_env(
+    specs: Iterable[str], environ: Mapping[str, str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Give the variables with their values, and the names that this process lacks."""
+    table = env_table(specs)
+    missing = missing_variables(table, environ)
+    present = {k: v for k, v in table.items() if not missing_variables({k: v}, environ)}
+    return resolve_env(present, environ, where="harbor_agent_env"), missing
+
+
+def check_variables(config: pytest.Config) -> None:
+    """Refuse to run trials without a variable that the ini file hands to the agents.
+
+    The command line is checked when it is read. An ini file counts for runs without
+    trials too, which need no credentials: so this is asked once trials were collected.
+    """
+    missing = settings(config).missing_env
+    if missing:
+        place = f"{config.inipath}: " if config.inipath else ""
+        raise pytest.UsageError(f"{place}harbor_agent_env: {missing_text(missing)}")
+
+
+def _output(config: pytest.Config, text: str | None) -> Path:
+    # A default below the root folder, not the current one: jobs never land in a task.
+    if text is None:
+        return config.rootpath / "jobs"
+    from_ini = config.getoption("harbor_output", None) is None and config.inipath
+    base = from_ini.parent if from_ini else config.invocation_params.dir
+    return Path(os.path.abspath(base / Path(text).expanduser()))
