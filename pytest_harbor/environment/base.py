@@ -65,6 +65,9 @@ class DownloadLimits:
     files: int = 100_000
 
 
+DEFAULT_LIMITS = DownloadLimits()
+
+
 @dataclass(frozen=True, slots=True)
 class DownloadReport:
     """What a download left behind.
@@ -217,6 +220,7 @@ class Environment(ABC):
         executable: Collection[str] = (),
         include: Callable[[PurePosixPath], bool] | None = None,
         replace: bool = False,
+        clear: Collection[str] = (),
     ) -> None:
         """Copy a file, or a folder's content, into the box; owned by root.
 
@@ -230,6 +234,7 @@ class Environment(ABC):
             include: Asked for each relative path of a folder; False leaves it out.
             replace: Whatever ``target`` was (folder, file or link) is removed first, in
                 the same step: afterwards it holds the source's content and nothing else.
+            clear: Folders that are made anew in the same step: empty, writable by everybody.
 
         Raises:
             TransferError: A source cannot be read or the box refuses.
@@ -242,7 +247,7 @@ class Environment(ABC):
         source: str,
         target: Path,
         *,
-        limits: DownloadLimits = DownloadLimits(),
+        limits: DownloadLimits = DEFAULT_LIMITS,
         filter_data: Callable[[BinaryIO], BinaryIO] | None = None,
     ) -> DownloadReport:
         """Copy a file, or a folder's content, out of the box.

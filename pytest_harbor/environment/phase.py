@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from pytest_harbor.environment.base import (
+    DEFAULT_LIMITS,
     DownloadLimits,
     DownloadReport,
     Environment,
@@ -104,17 +105,21 @@ class PhaseEnvironment(Environment):
         *,
         executable: Collection[str] = (),
         include: Callable[[PurePosixPath], bool] | None = None,
+        replace: bool = False,
+        clear: Collection[str] = (),
     ) -> None:
         """Copy into the box."""
         self._left()
-        self._inner.upload(source, target, executable=executable, include=include)
+        self._inner.upload(
+            source, target, executable=executable, include=include, replace=replace, clear=clear
+        )
 
     def download(
         self,
         source: str,
         target: Path,
         *,
-        limits: DownloadLimits = DownloadLimits(),
+        limits: DownloadLimits = DEFAULT_LIMITS,
         filter_data: Callable[[BinaryIO], BinaryIO] | None = None,
     ) -> DownloadReport:
         """Copy out of the box."""

@@ -11,7 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from pytest_harbor.plugin import collect, fixtures, guard, hookspecs, labels, options
+from pytest_harbor.plugin import (
+    collect,
+    defaults,
+    engine,
+    fixtures,
+    guard,
+    hookspecs,
+    labels,
+    options,
+)
 from pytest_harbor.plugin.notices import HarborWarning
 
 __all__ = ["HarborWarning"]
@@ -21,6 +30,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare our hooks and bring in our fixtures."""
     pluginmanager.add_hookspecs(hookspecs)
     pluginmanager.register(fixtures, "harbor-fixtures")
+    pluginmanager.register(defaults, "harbor-defaults")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +59,15 @@ def pytest_configure(config: pytest.Config) -> None:
     options.settings(config)
     config.addinivalue_line("markers", labels.MARKER)
     guard.rewrite_args(config)
+    if hasattr(config, "workerinput"):
+        return
+    from pytest_harbor.plugin.terminal import TrialReporter
+
+    config.pluginmanager.register(TrialReporter(config), "harbor-reporter")
+    if config.pluginmanager.hasplugin("xdist"):
+        from pytest_harbor.plugin.workers import XdistHooks
+
+        config.pluginmanager.register(XdistHooks(config), "harbor-xdist")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -69,3 +88,31 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Report what the options asked for and collection did not find."""
     collect.check_selection(config, items)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Meet the engine before the first trial, and end the run here where there is none."""
+    config = session.config
+    if config.option.collectonly or hasattr(config, "workerinput"):
+        return
+    if any(isinstance(item, collect.TrialItem) for item in session.items):
+        engine.require(config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
+    """Errors of ours in the set-up of a trial become outcomes that explain themselves."""
+    if not isinstance(item, collect.TrialItem):
+        return (yield)
+    from pytest_harbor.plugin.outcomes import guard_setup
+
+    return (yield from guard_setup(item))
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
+    """Once all else has ended, workers too: remove what is left of this run."""
+    try:
+        return (yield)
+    finally:
+        engine.clean_up(session.config)

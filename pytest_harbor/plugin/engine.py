@@ -7,10 +7,12 @@ it unless it uses one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from pytest_harbor.errors import EngineUnavailableError, HarborError
-from pytest_harbor.plugin.job import Job, job
+from pytest_harbor.plugin.job import job
 
 _READY = pytest.StashKey[bool]()
 
@@ -37,6 +39,14 @@ def make_ready(config: pytest.Config) -> None:
     _warn_of_failure(config, lambda: sweep_dead(engine))
 
 
+def require(config: pytest.Config) -> None:
+    """Make ready, or end the run with one clear error before any trial."""
+    try:
+        make_ready(config)
+    except EngineUnavailableError as error:
+        pytest.exit(f"pytest-harbor: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+
+
 def sweep(config: pytest.Config) -> None:
     """A process of this run died: remove what it left."""
     if not config.stash.get(_READY, False):
@@ -49,8 +59,10 @@ def sweep(config: pytest.Config) -> None:
 
 def clean_up(config: pytest.Config) -> None:
     """At the end of the run: remove all that is left of it; kept environments stay."""
-    current: Job = job(config)
-    if not (config.stash.get(_READY, False) and current.owned):
+    if not config.stash.get(_READY, False):
+        return
+    current = job(config)
+    if not current.owned:
         return
     from pytest_harbor.environment.docker.client import Engine
     from pytest_harbor.environment.docker.reaper import remove_run
@@ -58,12 +70,7 @@ def clean_up(config: pytest.Config) -> None:
     _warn_of_failure(config, lambda: remove_run(Engine.connect(), current.run_id))
 
 
-def stop_without_engine(error: EngineUnavailableError) -> None:
-    """End the run with one clear error, before any trial."""
-    pytest.exit(f"pytest-harbor: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
-
-
-def _warn_of_failure(config: pytest.Config, action) -> None:  # type: ignore[no-untyped-def]
+def _warn_of_failure(config: pytest.Config, action: Callable[[], object]) -> None:
     """Cleaning must not change the outcome of tests that ran; what it leaves is said."""
     try:
         action()

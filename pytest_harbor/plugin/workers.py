@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from pytest_harbor.errors import EngineUnavailableError
 from pytest_harbor.plugin import engine
 from pytest_harbor.plugin.job import WORKER_INPUT, job
 
@@ -28,10 +27,7 @@ class XdistHooks:
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
         """Meet the engine once a worker found trials."""
         if any(map(engine.is_trial_id, ids)):
-            try:
-                engine.make_ready(self._config)
-            except EngineUnavailableError as error:
-                engine.stop_without_engine(error)
+            engine.require(self._config)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:

@@ -1,0 +1,111 @@
+"""Fixtures that every folder of tests shares."""
+
+import os
+import shutil
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import pytest_harbor
+
+BASE_IMAGE = "debian:bookworm-slim"
+
+FILES = {
+    "task.toml": """\
+        version = "1.0"
+        [agent]
+        timeout_sec = 60
+        [verifier]
+        timeout_sec = 60
+        [environment]
+        build_timeout_sec = 300
+        """,
+    "instruction.md": "Write the word ok into /app/out.txt.\n",
+    "environment/Dockerfile": f"FROM {BASE_IMAGE}\nWORKDIR /app\n",
+    "solution/solve.sh": "#!/bin/bash\necho ok > /app/out.txt\n",
+    "tests/test.sh": """\
+        #!/bin/bash
+        mkdir -p /logs/verifier
+        if [ "$(cat /app/out.txt 2>/dev/null)" = ok ]; then r=1; else r=0; fi
+        echo "$r" > /logs/verifier/reward.txt
+        """,
+}
+
+
+class TaskMaker:
+    """Writes small tasks below a folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __call__(
+        self, name: str = "hello", *, remove: tuple[str, ...] = (), **changed: str | bytes
+    ) -> Path:
+        """Write a sound task and change it.
+
+        Args:
+            name: Folder below the root.
+            remove: Files and folders to leave out.
+            changed: Content of ``toml``, ``instruction``, ``dockerfile``, ``solve``, ``test``;
+                ``toml`` is added to the end of the usual one unless it starts with ``=``.
+        """
+        folder = self.root / name
+        names = {
+            "toml": "task.toml",
+            "instruction": "instruction.md",
+            "dockerfile": "environment/Dockerfile",
+            "solve": "solution/solve.sh",
+            "test": "tests/test.sh",
+        }
+        files: dict[str, str | bytes] = {path: textwrap.dedent(t) for path, t in FILES.items()}
+        for key, content in changed.items():
+            files[names[key]] = self._content(key, content, files[names[key]])
+        for path, content in files.items():
+            self.write(folder, path, content)
+        for path in remove:
+            place = folder / path
+            shutil.rmtree(place) if place.is_dir() else place.unlink()
+        return folder
+
+    @staticmethod
+    def _content(key: str, content: str | bytes, usual: str | bytes) -> str | bytes:
+        if isinstance(content, bytes):
+            return content
+        content = textwrap.dedent(content)
+        if key != "toml":
+            return content
+        return content[1:] if content.startswith("=") else f"{usual!s}{content}"
+
+    @staticmethod
+    def write(folder: Path, path: str, content: str | bytes) -> Path:
+        """Write one file of a task."""
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        data = content.encode() if isinstance(content, str) else content
+        place.write_bytes(data)
+        return place
+
+
+@pytest.fixture
+def make_task(request: pytest.FixtureRequest, tmp_path: Path) -> TaskMaker:
+    """Write tasks: below the inner project's ``tasks`` where there is one, else in tmp_path."""
+    if "pytester" in request.fixturenames:
+        return TaskMaker(request.getfixturevalue("pytester").path / "tasks")
+    return TaskMaker(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of the outer run's environment reaches an inner run."""
+    for name in ("PYTEST_ADDOPTS", "MY_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # The suite is about the installed package and its entry point, not a stray copy.
+    plugin = config.pluginmanager.getplugin("harbor")
+    if plugin is None or not os.path.samefile(
+        Path(plugin.__file__).parent.parent, Path(pytest_harbor.__file__).parent
+    ):
+        raise pytest.UsageError("install the package first: pip install -e .")
