@@ -1,0 +1,91 @@
+"""Building an image: with BuildKit where the docker CLI and the engine can, else the SDK."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_harbor.environment.docker import buildx
+from pytest_harbor.environment.docker.attach import Deadline, DeadlinePassedError
+from pytest_harbor.environment.docker.build_log import BuildLog
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.progress import ProgressStream
+from pytest_harbor.errors import (
+    EngineUnavailableError,
+    EnvironmentStartTimeoutError,
+    ImageBuildError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """One image to build.
+
+    Attributes:
+        context: Folder with the Dockerfile.
+        tag: What to call the image.
+        labels: For the image.
+        log_path: Where the whole log goes; None: only its end is kept, for a message.
+        no_cache: Run every step again.
+    """
+
+    context: Path
+    tag: str
+    labels: Mapping[str, str]
+    log_path: Path | None = None
+    no_cache: bool = False
+
+
+def build_image(engine: Engine, request: BuildRequest, deadline: Deadline) -> None:
+    """Build an image and leave it on the engine under its tag.
+
+    Raises:
+        ImageBuildError: A step failed; names it, and ends with the log's last lines.
+        EnvironmentStartTimeoutError: The deadline passed first; the build is ended.
+    """
+    with BuildLog.opened(request.log_path) as log:
+        try:
+            if buildx.is_usable(engine):
+                buildx.build(engine, request, deadline, log)
+            else:
+                _build_classic(engine, request, deadline, log)
+        except DeadlinePassedError as error:
+            raise EnvironmentStartTimeoutError(_too_long(request, deadline, log)) from error
+
+
+def _build_classic(
+    engine: Engine, request: BuildRequest, deadline: Deadline, log: BuildLog
+) -> None:
+    """The engine's own builder: no cache mounts, no secrets, but always there."""
+    dockerfile = request.context / "Dockerfile"
+    with (
+        engine.errors(f"{dockerfile}", ImageBuildError, EngineUnavailableError),
+        ProgressStream(engine, deadline) as progress,
+    ):
+        events = progress.events(
+            lambda api: api.build(
+                path=str(request.context),
+                tag=request.tag,
+                labels=dict(request.labels),
+                rm=True,
+                forcerm=True,
+                nocache=request.no_cache,
+                decode=True,
+                # Seconds need not be whole; the SDK's published types say they do.
+                timeout=deadline.remaining,  # type: ignore[arg-type]
+            )
+        )
+        for event in events:
+            log.write(str(event.get("stream") or event.get("status") or ""))
+            if "error" in event:
+                log.write(f"{event['error']}\n")
+                raise ImageBuildError(log.failure(dockerfile, str(event["error"])))
+
+
+def _too_long(request: BuildRequest, deadline: Deadline, log: BuildLog) -> str:
+    return (
+        f"{request.context / 'Dockerfile'}: the build did not end within the build limit of "
+        f"{deadline.timeout_sec:g} s and was stopped; raise [environment].build_timeout_sec "
+        f"or --harbor-build-timeout-multiplier{log.last_step()}\n{log.tail()}"
+    )

@@ -1,0 +1,71 @@
+"""What this engine can do, asked before anything is built."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.errors import UnsupportedError
+
+_MIB = 1024 * 1024
+
+
+def check(engine: Engine, spec: ContainerSpec) -> None:
+    """Raise UnsupportedError where the engine cannot give what ``spec`` asks."""
+    info = engine.info
+    if info.get("OSType") != "linux":
+        raise UnsupportedError(
+            f"the engine runs {info.get('OSType')} containers; "
+            "switch it to Linux containers, or choose another with DOCKER_HOST"
+        )
+    if spec.gpus and not _has_gpus(info):
+        raise UnsupportedError(
+            f"the task asks for {spec.gpus} GPU(s), [environment].gpus, and the engine has no "
+            f"nvidia runtime (it has {', '.join(sorted(info.get('Runtimes') or {}))}); "
+            "install the NVIDIA container toolkit on its machine"
+        )
+
+
+def _has_gpus(info: Mapping[str, Any]) -> bool:
+    return "nvidia" in (info.get("Runtimes") or {})
+
+
+def host_resources(engine: Engine, spec: ContainerSpec) -> tuple[dict[str, Any], list[str]]:
+    """Limits as the engine takes them, and notes on what differs from what was asked."""
+    limits: dict[str, Any] = {"PidsLimit": spec.pids_limit}
+    notes: list[str] = []
+    if spec.cpus:
+        limits["NanoCpus"] = int(_granted_cpus(engine, spec.cpus, notes) * 1_000_000_000)
+    if spec.memory_mb:
+        # Without the same limit for memory and swap together, the engine adds as much swap again.
+        limits["Memory"] = limits["MemorySwap"] = spec.memory_mb * _MIB
+    if spec.storage_mb:
+        if can_limit_storage(engine.info):
+            limits["StorageOpt"] = {"size": f"{spec.storage_mb}M"}
+        else:
+            notes.append(
+                f"storage is not limited to {spec.storage_mb} MB: the engine's storage driver "
+                f"({engine.info.get('Driver')}) cannot"
+            )
+    if spec.gpus:
+        device = {"Driver": "nvidia", "Count": spec.gpus, "Capabilities": [["gpu"]]}
+        limits["DeviceRequests"] = [device]
+    return limits, notes
+
+
+def _granted_cpus(engine: Engine, wanted: float, notes: list[str]) -> float:
+    """No more than the engine has: it refuses the container otherwise."""
+    available = float(engine.info.get("NCPU") or wanted)
+    if wanted <= available:
+        return wanted
+    notes.append(f"the task asks for {wanted:g} cpus, the engine has {available:g}: all are given")
+    return available
+
+
+def can_limit_storage(info: Mapping[str, Any]) -> bool:
+    """Whether a container's root file system can be given a size."""
+    # Not overlay2: it counts by xfs's project quotas, and whether they are on is told only by
+    # trying. A refused container costs more than a missing limit, which Harbor lacks as well.
+    return info.get("Driver") in ("btrfs", "zfs", "devicemapper")

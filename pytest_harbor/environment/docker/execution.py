@@ -1,0 +1,264 @@
+"""Running commands in a container: start, read, end at the limit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from pytest_harbor.environment.base import ExecResult
+from pytest_harbor.environment.docker import kill
+from pytest_harbor.environment.docker.attach import (
+    STDERR,
+    AttachedStream,
+    Deadline,
+    FrameReader,
+    Output,
+)
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.command import (
+    MarkFilter,
+    StartedProcess,
+    new_mark,
+    wrapped,
+)
+from pytest_harbor.errors import EnvironmentLostError, EnvironmentStartError
+
+SILENCE_SEC = 0.2
+"""How long to wait for more output once the command has ended but its output is held open."""
+
+DRAIN_SEC = 1.0
+"""The same if output keeps coming."""
+
+ENGINE_CHECK_SEC = 20.0
+"""After so long without output, ask whether the command and the engine are still there."""
+
+MARK_GRACE_SEC = 10.0
+"""How long past its limit a command may take to begin: before that it cannot be killed."""
+
+KILL_LIMIT_SEC = 10.0
+"""How long killing from inside may take before the container is restarted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command as the engine gets it."""
+
+    argv: Sequence[str]
+    user: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+
+class Execution:
+    """One command on its way."""
+
+    def __init__(
+        self, engine: Engine, container: str, command: Command, mark: bytes, output: Output
+    ) -> None:
+        self._engine = engine
+        self._frames = FrameReader()
+        self._marks = MarkFilter(mark)
+        self._output = output
+        self.id = self._create(container, command)
+        self._stream = AttachedStream(engine.api.attach_exec(self.id))
+
+    def _create(self, container: str, command: Command) -> str:
+        # The folder is entered by the wrapper: the engine's own words for a missing one differ
+        # between versions, and land among the command's output.
+        answer = self._engine.api.exec_create(
+            container, list(command.argv), user=command.user, environment=dict(command.env)
+        )
+        return str(answer["Id"])
+
+    @property
+    def process(self) -> StartedProcess | None:
+        """The wrapper's process; None before it has told."""
+        return self._marks.process
+
+    def read(self, deadline: Deadline) -> bool:
+        """Read output until the command ends.
+
+        Returns:
+            False if the deadline passed first.
+        """
+        ended_by: Deadline | None = None
+        while True:
+            data = self._stream.receive(self._wait(deadline, ended_by))
+            if data == b"":
+                self._finish()
+                return True
+            if data:
+                self._take(data)
+            elif self._has_ended():
+                return True
+            if self._marks.ended:
+                ended_by = ended_by or Deadline(DRAIN_SEC)
+                if ended_by.passed and self._has_ended():
+                    return True
+            if deadline.passed:
+                return False
+
+    def _wait(self, deadline: Deadline, ended_by: Deadline | None) -> float:
+        return deadline.within(SILENCE_SEC if ended_by is not None else ENGINE_CHECK_SEC)
+
+    def _has_ended(self) -> bool:
+        """Ask the engine: the mark alone could be the command's own writing."""
+        ended = not self.inspect()["Running"]
+        if ended:
+            self._finish()
+        return ended
+
+    def _finish(self) -> None:
+        self._output.add(STDERR, self._marks.finish())
+
+    def _take(self, data: bytes) -> None:
+        for stream, piece in self._frames.feed(data):
+            self._output.add(stream, self._marks.feed(piece) if stream == STDERR else piece)
+
+    def inspect(self) -> Mapping[str, Any]:
+        """The engine's view of the command."""
+        answer: Mapping[str, Any] = self._engine.api.exec_inspect(self.id)
+        return answer
+
+    def exit_code(self) -> int | None:
+        """The command's status; None if the engine has none although the output has ended."""
+        for pause in (0.0, 0.01, 0.05, 0.2, 1.0):
+            time.sleep(pause)
+            state = self.inspect()
+            if not state["Running"]:
+                return None if state["ExitCode"] is None else int(state["ExitCode"])
+        return None
+
+    @property
+    def complete(self) -> bool:
+        """The wrapper told how the command ended: the container was alive until then."""
+        return self._marks.ended
+
+    def close(self) -> None:
+        """Let go of the output."""
+        self._stream.close()
+
+
+class CommandRunner:
+    """Runs commands in one started container.
+
+    Attributes:
+        shell: The container's shell.
+        notes: What was done otherwise than asked.
+    """
+
+    def __init__(self, engine: Engine, container: str, shell: str) -> None:
+        self._engine = engine
+        self._container = container
+        self.shell = shell
+        self.notes: list[str] = []
+
+    def run(
+        self,
+        command: str | Sequence[str],
+        *,
+        directory: str,
+        user: str = "",
+        env: Mapping[str, str] | None = None,
+        deadline: Deadline,
+        sink: BinaryIO | None = None,
+        merge: bool = False,
+    ) -> ExecResult:
+        """Run one command to its end or to its limit."""
+        began = time.monotonic()
+        mark = new_mark()
+        argv = wrapped(self.shell, mark, directory, command, merge=merge)
+        output = Output(sink)
+        execution = self._start(Command(argv, user, env or {}), mark, output)
+        try:
+            timed_out = not execution.read(deadline)
+            if timed_out:
+                self._end(execution)
+            exit_code = None if timed_out else self._exit_code(execution, user, output)
+        finally:
+            execution.close()
+        return ExecResult(
+            exit_code=exit_code,
+            stdout=output.stdout.text,
+            stderr=output.stderr.text,
+            duration_sec=time.monotonic() - began,
+            timed_out=timed_out,
+            output_bytes=output.stdout.total + output.stderr.total,
+        )
+
+    def _start(self, command: Command, mark: bytes, output: Output) -> Execution:
+        return Execution(self._engine, self._container, command, mark, output)
+
+    def _exit_code(self, execution: Execution, user: str, output: Output) -> int | None:
+        exit_code = execution.exit_code()
+        if execution.process is None and not execution.complete:
+            self._explain_no_start(user, output)
+        if exit_code is None or not execution.complete:
+            self._require_running()
+        return exit_code
+
+    def _require_running(self) -> None:
+        """Tell a command that was killed from a container that died under it."""
+        state = self._engine.api.inspect_container(self._container)["State"]
+        if not state["Running"]:
+            raise EnvironmentLostError(f"the container stopped while a command ran: {why(state)}")
+
+    def _explain_no_start(self, user: str, output: Output) -> None:
+        self._require_running()
+        words = output.stdout.text.strip() or "the engine says nothing"
+        if "unable to find" in words:
+            raise EnvironmentStartError(
+                f"the environment has no user or group {user!r} ({words}); "
+                "create it in the Dockerfile, or name another in task.toml"
+            )
+        raise EnvironmentStartError(f"the environment cannot run commands: {words}")
+
+    def _end(self, execution: Execution) -> None:
+        """Kill the command and its descendants; whatever it takes."""
+        grace = Deadline(MARK_GRACE_SEC)
+        while execution.process is None and not grace.passed:
+            if execution.read(Deadline(0.05)):
+                return
+        if execution.process is None or not self._kill(execution.process):
+            self._restart()
+        execution.read(Deadline(DRAIN_SEC))
+
+    def _kill(self, process: StartedProcess) -> bool:
+        argv = [self.shell, "-c", kill.SCRIPT, self.shell]
+        argv += [str(process.pid), str(process.start_time)]
+        limit = Deadline(KILL_LIMIT_SEC)
+        while not limit.passed:
+            status = self._kill_once(Command(argv, user="0"), limit)
+            if status == kill.EVERYTHING_KILLED:
+                self.notes.append(
+                    "a command forked faster than it could be killed at its time limit: every "
+                    "process of the container but the first was killed"
+                )
+            if status in (kill.ALL_DEAD, kill.EVERYTHING_KILLED):
+                return True
+            time.sleep(0.1)
+        return False
+
+    def _kill_once(self, command: Command, limit: Deadline) -> int | None:
+        execution = self._start(command, new_mark(), Output(None))
+        try:
+            return execution.exit_code() if execution.read(limit) else None
+        finally:
+            execution.close()
+
+    def _restart(self) -> None:
+        """Nothing inside can reach the processes any more, as when a fork bomb took all ids."""
+        self._engine.api.restart(self._container, timeout=0)
+        self.notes.append(
+            "a command could not be killed from inside the container at its time limit: "
+            "the container was restarted"
+        )
+
+
+def why(state: Mapping[str, Any]) -> str:
+    """What the engine knows of a stopped container's end."""
+    if state.get("OOMKilled"):
+        return "its memory limit was hit"
+    text = f"exit code {state.get('ExitCode')}"
+    return f"{text}, {state['Error']}" if state.get("Error") else text

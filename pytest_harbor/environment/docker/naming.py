@@ -1,0 +1,45 @@
+"""Names on the engine: valid, distinct, and still telling whose they are."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import unicodedata
+
+MAX_NAME_LENGTH = 63
+"""A DNS label: the container's name is also its host name on the run's network."""
+
+KEPT_PREFIX = "pytest-harbor-kept-"
+"""Labels cannot change after creation, names can: so the name says that a person wants it."""
+
+
+def slug(text: str, max_length: int = 40) -> str:
+    """ASCII letters, digits and single hyphens that recall ``text``; never empty."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    plain = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
+    return plain[:max_length].rstrip("-") or "task"
+
+
+def distinct_slug(text: str, max_length: int = 40) -> str:
+    """Like :func:`slug`, and two texts never give the same."""
+    plain = slug(text, max_length)
+    if plain == text:
+        return plain
+    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
+    return f"{plain[: max_length - 9].rstrip('-')}-{digest}"
+
+
+def container_name(hint: str) -> str:
+    """A fresh name for one container."""
+    return f"{slug(hint, MAX_NAME_LENGTH - 10)}-{secrets.token_hex(4)}"
+
+
+def kept_name(name: str) -> str:
+    """What a container is called once a person wants to keep it."""
+    return f"{KEPT_PREFIX}{name}"
+
+
+def is_kept(name: str) -> bool:
+    """Whether a container's name says that it is to be left alone."""
+    return name.lstrip("/").startswith(KEPT_PREFIX)

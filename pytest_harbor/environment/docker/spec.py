@@ -1,0 +1,57 @@
+"""What a container is made of, in plain values; knows nothing of tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+DEFAULT_PIDS_LIMIT = 16_384
+"""Room for any honest build, and an end to a fork bomb before the machine's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerSpec:
+    """Everything that :class:`DockerEnvironment` needs to know.
+
+    Attributes:
+        name_hint: Any text, as a task's short name; names on the engine are made from it.
+        context_dir: Folder with a ``Dockerfile``; None where there is none.
+        docker_image: Prebuilt image; wins over the Dockerfile unless ``rebuild``.
+        env: Variables of the container and so of every command.
+        workdir: Absolute; None: the image's.
+        cpus: Number of cores; None: no limit. More than the engine has means all of them.
+        memory_mb: MiB of memory, swap included; None: no limit.
+        storage_mb: MiB of the root file system, where the engine can limit it.
+        gpus: Number of GPUs.
+        network: ``"public"``: outside and nobody else's container; ``"none"``: loopback only.
+        upload_dir: Folder whose content lands in the working folder before anything runs.
+        rebuild: Build again, without the builder's cache, once per run.
+        labels: On the container, beside this package's own.
+        log_path: File for the image build's whole log; None: kept in memory only.
+        pids_limit: Number of processes and threads.
+    """
+
+    name_hint: str
+    context_dir: Path | None = None
+    docker_image: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str | None = None
+    cpus: float | None = None
+    memory_mb: int | None = None
+    storage_mb: int | None = None
+    gpus: int = 0
+    network: Literal["public", "none"] = "public"
+    upload_dir: Path | None = None
+    rebuild: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    log_path: Path | None = None
+    pids_limit: int = DEFAULT_PIDS_LIMIT
+
+    @property
+    def builds(self) -> bool:
+        """The Dockerfile is used, not the prebuilt image."""
+        if self.context_dir is None:
+            return False
+        return self.docker_image is None or self.rebuild

@@ -1,0 +1,131 @@
+"""Files between this machine and a container, by the engine's archive requests."""
+
+from __future__ import annotations
+
+import base64
+import json
+import posixpath
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO, cast
+
+import requests
+
+from pytest_harbor.environment.base import DownloadLimits, DownloadReport
+from pytest_harbor.environment.docker.archive import UploadArchive
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.extraction import ByteStream, extract
+from pytest_harbor.errors import EnvironmentLostError, TransferError
+
+_CHUNK = 128 * 1024
+_SLOWEST_BYTES_PER_SEC = 1024 * 1024
+_BLOCKS = 16 * 1024
+
+# The engine writes a file's mode as Go does, whose kinds are flags at the top.
+_GO_KINDS = {
+    1 << 31: "a folder",
+    1 << 27: "a link",
+    1 << 26: "a device",
+    1 << 25: "a named pipe",
+    1 << 24: "a socket",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    """What the engine says of a path before its content.
+
+    Attributes:
+        size: In bytes.
+        kind: What it is if it is no regular file; empty if it is one.
+    """
+
+    size: int
+    kind: str
+
+    @classmethod
+    def of(cls, response: requests.Response) -> FileStatus:
+        """Read the header of an archive response."""
+        header = response.headers["X-Docker-Container-Path-Stat"]
+        status = json.loads(base64.b64decode(header))
+        mode = status["mode"]
+        kind = next((kind for flag, kind in _GO_KINDS.items() if mode & flag), "")
+        return cls(status["size"], kind)
+
+
+class Transfer:
+    """Moves files in and out of one container."""
+
+    def __init__(self, engine: Engine, container: str) -> None:
+        self._engine = engine
+        self._container = container
+
+    def put(self, archive: UploadArchive, doing: str) -> None:
+        """Unpack an archive at the container's root."""
+        with archive.finish() as content, self._engine.errors(doing, TransferError):
+            size = content.seek(0, 2)
+            content.seek(0)
+            self._engine.api.request_container(
+                "PUT",
+                self._container,
+                "archive",
+                params={"path": "/"},
+                data=content,
+                timeout=self._engine.api.timeout + size / _SLOWEST_BYTES_PER_SEC,
+            )
+
+    def download(
+        self,
+        source: str,
+        target: Path,
+        limits: DownloadLimits,
+        filter_data: Callable[[BinaryIO], BinaryIO] | None,
+    ) -> DownloadReport:
+        """Unpack a file or folder of the container on this machine."""
+        with closing(self._get(source)) as response:
+            return extract(
+                self._chunks(response, source), target, limits=limits, filter_data=filter_data
+            )
+
+    def read(self, path: str, max_bytes: int) -> bytes:
+        """Content of one regular file; judged before its first byte is read."""
+        with closing(self._get(path)) as response:
+            status = FileStatus.of(response)
+            if status.kind:
+                raise TransferError(f"{path} is {status.kind}; expected a regular file")
+            if status.size > max_bytes:
+                raise TransferError(f"{path} has {status.size} bytes; at most {max_bytes} are read")
+            return self._only_member(response, path, max_bytes)
+
+    def _only_member(self, response: requests.Response, path: str, max_bytes: int) -> bytes:
+        stream = ByteStream(self._chunks(response, path), max_bytes + _BLOCKS)
+        try:
+            with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
+                member = tar.next()
+                content = tar.extractfile(member) if member and member.isreg() else None
+                if content is None:
+                    raise TransferError(f"{path} is no regular file")
+                return content.read(max_bytes + 1)
+        except tarfile.TarError as error:
+            raise TransferError(f"{path}: its archive is broken: {error}") from error
+
+    def _get(self, path: str) -> requests.Response:
+        # A trailing slash would make the engine follow a link in the last place.
+        clean = posixpath.normpath(path)
+        try:
+            with self._engine.errors(f"reading {path}", TransferError):
+                return self._engine.api.request_container(
+                    "GET", self._container, "archive", params={"path": clean}, stream=True
+                )
+        except (EnvironmentLostError, TransferError) as error:
+            # The engine says "No such container:path" of a missing file.
+            if "could not find the file" not in str(error).lower():
+                raise
+            raise FileNotFoundError(f"{path} does not exist in the environment") from error
+
+    def _chunks(self, response: requests.Response, path: str) -> Iterator[bytes]:
+        with self._engine.errors(f"reading {path}", TransferError, lost=TransferError):
+            yield from response.iter_content(_CHUNK)
