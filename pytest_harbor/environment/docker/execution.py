@@ -34,6 +34,9 @@ DRAIN_SEC = 1.0
 ENGINE_CHECK_SEC = 20.0
 """After so long without output, ask whether the command and the engine are still there."""
 
+ENGINE_LATE_SEC = 5.0
+"""How late the engine may be with the status of a command whose wrapper was killed."""
+
 MARK_GRACE_SEC = 10.0
 """How long past its limit a command may take to begin: before that it cannot be killed."""
 
@@ -82,58 +85,49 @@ class Execution:
         Returns:
             False if the deadline passed first.
         """
-        ended_by: Deadline | None = None
-        while True:
-            data = self._stream.receive(self._wait(deadline, ended_by))
-            if data == b"":
-                self._finish()
-                return True
+        while self._marks.exit_code is None:
+            data = self._stream.receive(deadline.within(ENGINE_CHECK_SEC))
             if data:
                 self._take(data)
-            elif self._has_ended():
+            elif data == b"" or not self._inspect()["Running"]:
                 return True
-            if self._marks.ended:
-                ended_by = ended_by or Deadline(DRAIN_SEC)
-                if ended_by.passed and self._has_ended():
-                    return True
-            if deadline.passed:
+            if deadline.passed and self._marks.exit_code is None:
                 return False
+        self.drain()
+        return True
 
-    def _wait(self, deadline: Deadline, ended_by: Deadline | None) -> float:
-        return deadline.within(SILENCE_SEC if ended_by is not None else ENGINE_CHECK_SEC)
-
-    def _has_ended(self) -> bool:
-        """Ask the engine: the mark alone could be the command's own writing."""
-        ended = not self.inspect()["Running"]
-        if ended:
-            self._finish()
-        return ended
-
-    def _finish(self) -> None:
+    def drain(self) -> None:
+        """Take what is still on its way, without waiting for a child that holds the output."""
+        limit = Deadline(DRAIN_SEC)
+        while not limit.passed and (data := self._stream.receive(SILENCE_SEC)):
+            self._take(data)
         self._output.add(STDERR, self._marks.finish())
 
     def _take(self, data: bytes) -> None:
         for stream, piece in self._frames.feed(data):
             self._output.add(stream, self._marks.feed(piece) if stream == STDERR else piece)
 
-    def inspect(self) -> Mapping[str, Any]:
+    def _inspect(self) -> Mapping[str, Any]:
         """The engine's view of the command."""
         answer: Mapping[str, Any] = self._engine.api.exec_inspect(self.id)
         return answer
 
     def exit_code(self) -> int | None:
-        """The command's status; None if the engine has none although the output has ended."""
-        for pause in (0.0, 0.01, 0.05, 0.2, 1.0):
-            time.sleep(pause)
-            state = self.inspect()
+        """The command's status: as the wrapper told, else as the engine has it."""
+        if self._marks.exit_code is not None:
+            return self._marks.exit_code
+        limit = Deadline(ENGINE_LATE_SEC)
+        while not limit.passed:
+            state = self._inspect()
             if not state["Running"]:
                 return None if state["ExitCode"] is None else int(state["ExitCode"])
+            time.sleep(0.05)
         return None
 
     @property
     def complete(self) -> bool:
         """The wrapper told how the command ended: the container was alive until then."""
-        return self._marks.ended
+        return self._marks.exit_code is not None
 
     def close(self) -> None:
         """Let go of the output."""
@@ -222,14 +216,12 @@ class CommandRunner:
                 return
         if execution.process is None or not self._kill(execution.process):
             self._restart()
-        execution.read(Deadline(DRAIN_SEC))
+        execution.drain()
 
     def _kill(self, process: StartedProcess) -> bool:
-        argv = [self.shell, "-c", kill.SCRIPT, self.shell]
-        argv += [str(process.pid), str(process.start_time)]
         limit = Deadline(KILL_LIMIT_SEC)
         while not limit.passed:
-            status = self._kill_once(Command(argv, user="0"), limit)
+            status = self._kill_once(process, limit)
             if status == kill.EVERYTHING_KILLED:
                 self.notes.append(
                     "a command forked faster than it could be killed at its time limit: every "
@@ -240,8 +232,11 @@ class CommandRunner:
             time.sleep(0.1)
         return False
 
-    def _kill_once(self, command: Command, limit: Deadline) -> int | None:
-        execution = self._start(command, new_mark(), Output(None))
+    def _kill_once(self, process: StartedProcess, limit: Deadline) -> int | None:
+        mark = new_mark()
+        argv = [self.shell, "-c", kill.SCRIPT, self.shell, mark.decode()]
+        argv += [str(process.pid), str(process.start_time)]
+        execution = self._start(Command(argv, user="0"), mark, Output(None))
         try:
             return execution.exit_code() if execution.read(limit) else None
         finally:

@@ -18,11 +18,16 @@ ALL_DEAD = 0
 SOME_LINGER = 4
 EVERYTHING_KILLED = 3
 
+# The status is told in a marked line (see command.py), as the engine may be late with it.
 # First all are stopped, so that none can fork behind the scan's back, then killed.
 # The name in a stat line may hold anything, a newline too: only what follows the last
 # line's last ") " is used, which is numbers and one letter.
 SCRIPT = """\
-wrapper=$1 since=$2
+mark=$1 wrapper=$2 since=$3
+finish() {
+  printf '%s end %s\\n' "$mark" "$1" >&2
+  exit "$1"
+}
 look() {
   all= old_sessions=' '
   for entry in /proc/[0-9]*; do
@@ -82,13 +87,13 @@ stop_all() {
 stop_all
 stopped=$?
 for pid in $found; do kill -KILL "$pid"; done 2>/dev/null
-if [ $stopped != 0 ]; then kill -KILL -1; exit 3; fi
+if [ $stopped != 0 ]; then kill -KILL -1; finish 3; fi
 rounds=0
 while [ $rounds -lt 20 ]; do
   ours
-  [ -z "$found" ] && exit 0
+  [ -z "$found" ] && finish 0
   for pid in $found; do kill -KILL "$pid"; done 2>/dev/null
   rounds=$((rounds + 1))
 done
-exit 4
+finish 4
 """
