@@ -35,13 +35,17 @@ def trial(request: pytest.FixtureRequest, harbor_trial: Any) -> None:
     outcomes.report(request.node, harbor_trial)
 
 
+_VARIANTS = pytest.StashKey[dict[str, Variant]]()
+_SHARED_FIXTURES = pytest.StashKey[Any]()
+"""Which fixtures a trial needs, on the folder above its task: the same for all tasks in
+it, unless they are multiplied. Finding them anew took a third of the time per task."""
 _REFUSED = pytest.StashKey[dict[Path, str]]()
 """Folders left out with a warning that the user's filters made an error."""
 
 
 def collect_folder(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Give the node of a folder that is a task, or was meant to be one."""
-    if not os.path.isfile(path / CONFIG_FILE):
+    if not os.path.isfile(os.path.join(path, CONFIG_FILE)):
         return None
     refused = parent.config.stash.get(_REFUSED, {}).get(path)
     if refused is not None:
@@ -69,11 +73,16 @@ class AboveTask:
     path: Path
     session: pytest.Session
 
+    @cached_property
+    def above_task(self) -> Path:
+        """The folder that holds the task's."""
+        folder = self.path.parent if self.path.name == CONFIG_FILE else self.path
+        return folder.parent
+
     @property
     def ihook(self) -> pluggy.HookRelay:
-        """Hooks of the folder that holds the task."""
-        folder = self.path.parent if self.path.name == CONFIG_FILE else self.path
-        hooks: pluggy.HookRelay = self.session.gethookproxy(folder.parent)
+        """Hooks of the folder that holds the task's."""
+        hooks: pluggy.HookRelay = self.session.gethookproxy(self.above_task)
         return hooks
 
 
@@ -102,6 +111,13 @@ class TaskFolder(AboveTask, pytest.File):
         yield TaskFile.from_parent(self, path=self.path / CONFIG_FILE)
 
 
+class _MadeUpModule(types.ModuleType):
+    """Holds a task's trials; there are no fixtures in it for which pytest should look."""
+
+    def __dir__(self) -> list[str]:
+        return []
+
+
 class TaskFile(AboveTask, pytest.Module):
     """A ``task.toml``: the task once it is read, or why it cannot be.
 
@@ -117,7 +133,7 @@ class TaskFile(AboveTask, pytest.Module):
         """The public constructor."""
         node: TaskFile = super().from_parent(parent, **labels.node_names(parent, **kwargs))
         # Module.obj is settable: so pytest never tries to import the file.
-        node.obj = types.ModuleType("harbor_task")
+        node.obj = _MadeUpModule("harbor_task")
         node.obj.__file__ = str(node.path)
         return node
 
@@ -132,10 +148,13 @@ class TaskFile(AboveTask, pytest.Module):
             raise self.fault or RuntimeError(f"{self.path} was not read yet")
         return self._task
 
-    @cached_property
+    @property
     def variants(self) -> dict[str, Variant]:
-        """The task's variants by the names of their items."""
-        return {variant.name: variant for variant in variants(settings(self.config))}
+        """The variants of every task by the names of their items."""
+        stash = self.config.stash
+        if _VARIANTS not in stash:
+            stash[_VARIANTS] = {one.name: one for one in variants(settings(self.config))}
+        return stash[_VARIANTS]
 
     def istestfunction(self, obj: object, name: str) -> bool:
         """Take what we put there, whatever the user's ``python_functions`` says."""
@@ -197,21 +216,45 @@ class TaskFile(AboveTask, pytest.Module):
         return trials
 
     def _made_by_pytest(self) -> list[TrialItem]:
-        """Let pytest do its parametrization, then give its items our class."""
+        """Make the items; pytest does its parametrization, where there can be any."""
+        assert self.parent is not None
+        folder = self.parent.parent
+        assert folder is not None
+        shared = folder.stash.get(_SHARED_FIXTURES, None)
+        if shared is not None:
+            return [self._trial(name, name, fixtureinfo=shared) for name in self.variants]
+        functions = self._functions()
+        if all(_is_plain(function) for function in functions) and self._only_pytest_multiplies():
+            folder.stash[_SHARED_FIXTURES] = functions[0]._fixtureinfo
+        return [
+            self._trial(function.name, function.originalname, callspec=function.callspec)
+            if hasattr(function, "callspec")
+            else self._trial(function.name, function.originalname)
+            for function in functions
+        ]
+
+    def _functions(self) -> list[Any]:
         for name in self.variants:
             setattr(self.obj, name, trial)
-        return [self._trial(function) for function in super().collect()]
+        return list(super().collect())
 
-    def _trial(self, function: Any) -> TrialItem:
+    def _only_pytest_multiplies(self) -> bool:
+        impls = self.ihook.pytest_generate_tests.get_hookimpls()
+        return {impl.plugin_name for impl in impls} <= {"python", "funcmanage"}
+
+    def _trial(self, name: str, originalname: str, **known: Any) -> TrialItem:
         item = TrialItem.from_parent(
-            self,
-            name=function.name,
-            callspec=getattr(function, "callspec", None),
-            callobj=function.obj,
-            originalname=function.originalname,
+            self, name=name, originalname=originalname, callobj=trial, **known
         )
+        # A list of its own: people add names to it for one item.
+        item.fixturenames = [*item.fixturenames]
         item.add_marker(pytest.mark.harbor(**labels.marker(self.task, item.variant)))
         return item
+
+
+def _is_plain(function: Any) -> bool:
+    """Whether a function is without parameters and says which fixtures it needs."""
+    return not hasattr(function, "callspec") and hasattr(function, "_fixtureinfo")
 
 
 def _answers_to(name: str, asked: list[str]) -> bool:

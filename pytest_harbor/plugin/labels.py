@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import keyword
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_harbor.errors import Problem, TaskFormatError
-from pytest_harbor.plugin.notices import printable, warn
+from pytest_harbor.plugin.notices import is_printable, printable, warn
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.variants import Variant
 
@@ -25,14 +26,15 @@ MARKER = (
     "Harbor task; other plain values of the task's [metadata] are arguments too"
 )
 
+_AWKWARD = re.compile(r"\[|\]|::")
 _OWN_ARGUMENTS = frozenset({"name", "steps", "network", "agent", "model", "attempt"})
 
 
 def node_names(parent: pytest.Collector, *, path: Path, **kwargs: Any) -> dict[str, Any]:
     """Give the arguments of a node on ``path``, with a clean id where its own is not."""
     own = {"path": path, **kwargs}
-    relative = _relative(path, parent.config.rootpath)
-    if printable(relative) != relative:
+    if not is_printable(str(path)):
+        relative = _relative(path, parent.config.rootpath)
         own |= {"name": printable(path.name), "nodeid": printable(relative)}
     return own
 
@@ -84,8 +86,10 @@ def keywords(task: Task) -> Iterator[str]:
 
 def awkward_names(node: pytest.Collector) -> Iterator[Problem]:
     """Warn of a path that pytest cannot read back from the command line."""
+    if not _AWKWARD.search(str(node.path)):
+        return
     relative = _relative(node.path.parent, node.config.rootpath)
-    found = [mark for mark in ("[", "]", "::") if mark in relative]
+    found = sorted(set(_AWKWARD.findall(relative)))
     if found:
         yield Problem(
             node.path,

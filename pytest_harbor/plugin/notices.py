@@ -18,6 +18,11 @@ class HarborWarning(pytest.PytestWarning):
     __module__ = "pytest_harbor.plugin"
 
 
+def is_printable(text: str) -> bool:
+    """Whether :func:`printable` leaves ``text`` alone."""
+    return _UNPRINTABLE.search(text) is None
+
+
 def printable(text: str) -> str:
     r"""Write what a terminal or an XML file cannot take as ``\x07`` or ``\ufffe``.
 
