@@ -79,7 +79,7 @@ class TomlPositions:
         if line_count not in self._parsed:
             self._parses_left -= 1
             try:
-                value = tomli.loads("\n".join(self._lines[:line_count]))
+                value = tomli.loads("\n".join([*self._lines[:line_count], ""]))
             except (ValueError, RecursionError):
                 value = None
             self._parsed[line_count] = value
