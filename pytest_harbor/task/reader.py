@@ -16,7 +16,7 @@ from pytest_harbor.task.folder_checks import Report, check_folder, check_links, 
 from pytest_harbor.task.instruction import read_instruction
 from pytest_harbor.task.model import Step, Task, VerifierBox
 from pytest_harbor.task.position import TomlPositions
-from pytest_harbor.task.toml_file import read_toml
+from pytest_harbor.task.toml_file import check_toml_version, read_toml
 
 __all__ = ["Step", "Task", "VerifierBox", "read_task"]
 
@@ -52,6 +52,7 @@ def _read(folder: Path, problems: list[Problem]) -> Task | None:
     text, data = read_toml(path)
     config, findings = read_config(data)
     report = problems.append
+    check_toml_version(path, text, report)
     if config is None:
         problems += _placed(findings, path, text)
         # What a folder needs depends on its configuration: only look at what does not.
@@ -104,7 +105,7 @@ def _step_solution_script(task: Task, folder: Path) -> Path | None:
 
 
 def _placed(findings: list[Finding], path: Path, text: str) -> list[Problem]:
-    """Findings with their lines, errors first."""
+    """Findings with their lines: errors first, then as they stand in the file."""
     if not findings:
         return []
     findings.sort(key=lambda finding: finding.severity != "error")
@@ -119,6 +120,7 @@ def _placed(findings: list[Finding], path: Path, text: str) -> list[Problem]:
         )
         for finding in findings[:MAX_PROBLEMS]
     ]
+    problems.sort(key=lambda problem: (problem.severity != "error", problem.line or 0))
     if len(findings) > MAX_PROBLEMS:
         rest = f"and {len(findings) - MAX_PROBLEMS} problems more"
         problems.append(Problem(path, rest, severity=findings[MAX_PROBLEMS].severity))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,10 @@ import tomli
 from pytest_harbor.errors import Problem, TaskFormatError
 
 MAX_BYTES = 8 * 1024 * 1024
+
+# What TOML 1.1 added: line ends and a last comma in inline tables, two escapes, times
+# without seconds. Seldom right, so that nearly no file is parsed twice.
+_LIKE_TOML_1_1 = re.compile(r"\{[ \t]*(?:#.*)?\n|,\s*\}|\\[ex]|\d\d:\d\d(?!:)")
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
@@ -26,6 +33,21 @@ def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
         raise _fault(path, message, line=error.lineno, column=error.colno) from None
     except (ValueError, RecursionError) as error:
         raise _fault(path, f"not readable as TOML: {error}") from None
+
+
+def check_toml_version(path: Path, text: str, report: Callable[[Problem], None]) -> None:
+    """Report a file that newer parsers read and Harbor's, for TOML 1.0, refuses."""
+    if not _LIKE_TOML_1_1.search(text):
+        return
+    try:
+        # From Python 3.15 on it reads TOML 1.1 too, as Harbor will on that version.
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        place = re.search(r" \(at line (\d+).*\)$", str(error))
+        reason = str(error)[: place.start()] if place else str(error)
+        message = f"not TOML 1.0, so Harbor refuses the task: {reason}"
+        line = int(place[1]) if place else None
+        report(Problem(path, message, line=line, severity="warning"))
 
 
 def _bytes(path: Path) -> bytes:

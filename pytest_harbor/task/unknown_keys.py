@@ -84,8 +84,9 @@ def swallowed_remedy(key: str, table: Location) -> str:
 
 def _in_table(data: Mapping[str, Any], model: type[BaseModel], at: Location) -> Iterator[Finding]:
     keys = _table_keys(model)
-    for key in data.keys() - keys.known:
-        yield Finding((*at, key), _message(key, keys, at))
+    for key in data:
+        if key not in keys.known:
+            yield Finding((*at, key), _message(key, keys, at))
     for key, below in keys.tables.items():
         if key in data:
             yield from _below(data[key], below, (*at, key))

@@ -1,6 +1,7 @@
 """A whole folder: what is read, what is refused, what is remarked."""
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -129,6 +130,22 @@ def test_files_that_are_not_toml(
     problem = only_error(make_task("hello", toml=data))
     assert problem.line == line
     assert message in problem.message
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 15), reason="the standard parser reads TOML 1.1")
+@pytest.mark.parametrize(
+    "toml", ["a = {\n  b = 1,\n}", "a = { b = 1, }", 'a = "\\e"', 'a = "\\x41"', "a = 10:20"]
+)
+def test_newer_toml_than_harbor_reads_is_named(make_task: Write, toml: str) -> None:
+    folder = make_task("hello", toml=f"=[metadata]\n{toml}\n")
+    problem = only_warning(folder)
+    assert problem.line == 2
+    assert "not TOML 1.0, so Harbor refuses the task" in problem.message
+
+
+def test_text_that_only_looks_like_newer_toml(make_task: Write) -> None:
+    toml = "=[metadata]\ntext = '''\n{\n \"a\": 1,\n}'''\ntime = 10:20:30\n"
+    assert read_task(make_task("hello", toml=toml)).problems == ()
 
 
 def test_an_empty_task_toml_is_valid(make_task: Write) -> None:
