@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from pytest_harbor.errors import Problem
@@ -70,7 +71,7 @@ class Step:
         return layout.existing_file(self.folder, layout.WORKDIR_FOLDER, layout.SETUP_SCRIPT)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Task:
     """A task's folder, read and found sound.
 
@@ -104,49 +105,49 @@ class Task:
         """Whether the task has steps."""
         return self.config.is_multi_step
 
-    @property
+    @cached_property
     def config_file(self) -> Path:
         """``task.toml``."""
         return self.path / layout.CONFIG_FILE
 
-    @property
+    @cached_property
     def environment_dir(self) -> Path:
         """The build's context; may not exist where there is an image."""
         return self.path / layout.ENVIRONMENT_FOLDER
 
-    @property
+    @cached_property
     def tests_dir(self) -> Path:
         """``tests/``; may not exist."""
         return self.path / layout.TESTS_FOLDER
 
-    @property
+    @cached_property
     def solution_dir(self) -> Path:
         """``solution/``; may not exist."""
         return self.path / layout.SOLUTION_FOLDER
 
-    @property
+    @cached_property
     def test_script(self) -> Path | None:
         """The task's own test script; None where there is none."""
         name = layout.TEST_SCRIPTS[self.verifier_os()]
         return layout.existing_file(self.path, layout.TESTS_FOLDER, name)
 
-    @property
+    @cached_property
     def solution_script(self) -> Path | None:
         """The task's own reference solution; None where there is none."""
         name = layout.SOLUTION_SCRIPTS[self.config.environment.os]
         return layout.existing_file(self.path, layout.SOLUTION_FOLDER, name)
 
-    @property
+    @cached_property
     def has_dockerfile(self) -> bool:
         """Whether ``environment/Dockerfile`` is there."""
         return os.path.isfile(os.path.join(self.path, layout.ENVIRONMENT_FOLDER, layout.DOCKERFILE))
 
-    @property
+    @cached_property
     def compose_file(self) -> Path | None:
         """``environment/docker-compose.yaml``; None where there is none."""
         return layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, layout.COMPOSE_FILE)
 
-    @property
+    @cached_property
     def ignored_compose_file(self) -> Path | None:
         """A compose file under a name that nobody reads; None where there is none."""
         for name in layout.IGNORED_COMPOSE_FILES:
