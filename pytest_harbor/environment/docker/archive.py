@@ -25,8 +25,8 @@ class UploadArchive:
     """
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115
-        self._tar = tarfile.open(  # noqa: SIM115 - closed by finish()
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES)  # noqa: SIM115 - close() does
+        self._tar = tarfile.open(  # noqa: SIM115 - finish() closes it
             fileobj=cast("IO[bytes]", self._file), mode="w", format=tarfile.PAX_FORMAT
         )
         self.empty = True
@@ -97,12 +97,12 @@ class UploadArchive:
         self.empty = False
 
     def finish(self) -> IO[bytes]:
-        """The whole archive, at its start; the caller closes it."""
+        """The whole archive, at its start."""
         self._tar.close()
         self._file.seek(0)
         return cast("IO[bytes]", self._file)
 
-    def discard(self) -> None:
+    def close(self) -> None:
         """Let go of what was gathered."""
         self._file.close()
 

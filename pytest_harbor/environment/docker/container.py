@@ -6,7 +6,7 @@ import posixpath
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
@@ -77,7 +77,7 @@ class DockerEnvironment(Environment):
         self._kept = False
         self._image: Image | None = None
         self._runner: CommandRunner | None = None
-        self._pending: UploadArchive | None = None
+        self._lacks_first_files = False
         self._proved_alive = False
         self._oom_kills = 0
         self._notes: list[str] = []
@@ -120,7 +120,7 @@ class DockerEnvironment(Environment):
                 "[environment].build_timeout_sec or --harbor-build-timeout-multiplier"
             )
         self._runner = CommandRunner(self._engine, self._name, shell)
-        self._pending = self._first_files()
+        self._lacks_first_files = True
 
     def _network(self, deadline: Deadline) -> str:
         if self._spec.network == "none":
@@ -185,20 +185,15 @@ class DockerEnvironment(Environment):
                 raise
         return ""
 
-    def _first_files(self) -> UploadArchive:
+    def _add_first_files(self, archive: UploadArchive) -> None:
         """What has to be in the container before anything runs in it."""
-        archive = UploadArchive()
         for folder in LOG_FOLDERS:
             archive.add_folder(folder, 0o777)
         if self._spec.upload_dir is not None and not self._spec.builds:
             archive.add_tree(self._spec.upload_dir, self.workdir)
-        return archive
 
     def stop(self) -> None:
         """Remove the container and its volumes, unless it is kept."""
-        if self._pending is not None:
-            self._pending.discard()
-            self._pending = None
         self._runner = None
         if self._created and not self._kept:
             self._remove()
@@ -283,17 +278,17 @@ class DockerEnvironment(Environment):
         clear: Collection[str] = (),
     ) -> None:
         """Copy a file, or a folder's content, into the container; owned by root."""
-        archive = self._take_pending()
-        for folder in clear:
-            archive.add_cleared_folder(folder, 0o777)
-        archive.add_tree(source, target, executable=executable, include=include, replace=replace)
-        self._put(archive, f"uploading {source} to {target}")
+        with self._put(f"uploading {source} to {target}") as archive:
+            for folder in clear:
+                archive.add_cleared_folder(folder, 0o777)
+            archive.add_tree(
+                source, target, executable=executable, include=include, replace=replace
+            )
 
     def write(self, path: str, data: bytes | str, *, mode: int = 0o644) -> None:
         """Write one file, owned by root."""
-        archive = self._take_pending()
-        archive.add_bytes(path, data.encode() if isinstance(data, str) else data, mode)
-        self._put(archive, f"writing {path}")
+        with self._put(f"writing {path}") as archive:
+            archive.add_bytes(path, data.encode() if isinstance(data, str) else data, mode)
 
     def download(
         self,
@@ -316,17 +311,22 @@ class DockerEnvironment(Environment):
         self._runner_or_raise()
         return Transfer(self._engine, self._name)
 
-    def _take_pending(self) -> UploadArchive:
-        archive, self._pending = self._pending or UploadArchive(), None
-        return archive
-
-    def _put(self, archive: UploadArchive, doing: str) -> None:
-        with self._lost_explained():
-            self._transfer().put(archive, doing)
+    @contextmanager
+    def _put(self, doing: str) -> Iterator[UploadArchive]:
+        """An archive that is sent at the end, behind the first files if they are missing."""
+        transfer = self._transfer()
+        with closing(UploadArchive()) as archive:
+            if self._lacks_first_files:
+                self._add_first_files(archive)
+            yield archive
+            with self._lost_explained():
+                transfer.put(archive, doing)
+        self._lacks_first_files = False
 
     def _flush(self) -> None:
-        if self._pending is not None:
-            self._put(self._take_pending(), "making the log folders")
+        if self._lacks_first_files:
+            with self._put("making the log folders"):
+                pass
 
     def _runner_or_raise(self) -> CommandRunner:
         if self._runner is None:

@@ -34,6 +34,9 @@ DRAIN_SEC = 1.0
 ENGINE_CHECK_SEC = 20.0
 """After so long without output, ask whether the command and the engine are still there."""
 
+DEATH_SEC = 0.5
+"""How long a container may take to be seen dead after its processes are."""
+
 ENGINE_LATE_SEC = 5.0
 """How late the engine may be with the status of a command whose wrapper was killed."""
 
@@ -194,9 +197,14 @@ class CommandRunner:
 
     def _require_running(self) -> None:
         """Tell a command that was killed from a container that died under it."""
-        state = self._engine.api.inspect_container(self._container)["State"]
-        if not state["Running"]:
-            raise EnvironmentLostError(f"the container stopped while a command ran: {why(state)}")
+        limit = Deadline(DEATH_SEC)
+        while not limit.passed:
+            state = self._engine.api.inspect_container(self._container)["State"]
+            if not state["Running"]:
+                raise EnvironmentLostError(
+                    f"the container stopped while a command ran: {why(state)}"
+                )
+            time.sleep(0.05)
 
     def _explain_no_start(self, user: str, output: Output) -> None:
         self._require_running()

@@ -65,7 +65,8 @@ class Transfer:
 
     def put(self, archive: UploadArchive, doing: str) -> None:
         """Unpack an archive at the container's root."""
-        with archive.finish() as content, self._engine.errors(doing, TransferError):
+        content = archive.finish()
+        with self._engine.errors(doing, TransferError):
             size = content.seek(0, 2)
             content.seek(0)
             self._engine.api.request_container(

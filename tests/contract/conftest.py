@@ -1,0 +1,59 @@
+"""The backends that the contract is held against; a new one adds itself here."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from pytest_harbor.environment.base import Environment
+
+BASE_IMAGE = "debian:bookworm-slim"
+
+
+def make_docker(engine: Any) -> Environment:
+    from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment
+
+    spec = ContainerSpec(
+        name_hint="contract",
+        docker_image=BASE_IMAGE,
+        network="none",
+        env={"FROM_SPEC": "1"},
+        workdir="/work dir",
+    )
+    return DockerEnvironment(spec, engine)
+
+
+BACKENDS = {"docker": make_docker}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if "[docker" in item.nodeid:
+            item.add_marker(pytest.mark.docker)
+
+
+@pytest.fixture(scope="module", params=sorted(BACKENDS))
+def make_environment(request: pytest.FixtureRequest) -> Callable[[], Environment]:
+    engine = request.getfixturevalue("engine")
+    return lambda: BACKENDS[request.param](engine)
+
+
+@pytest.fixture(scope="module")
+def environment(make_environment: Callable[[], Environment]) -> Iterator[Environment]:
+    """One started environment for all: no test takes it away from the others."""
+    made = make_environment()
+    try:
+        made.start(timeout_sec=300)
+        yield made
+    finally:
+        made.stop()
+
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def folder(environment: Environment) -> str:
+    """A path in the environment that no other test uses; not made yet."""
+    return f"/contract/{next(_numbers)}"
