@@ -90,20 +90,23 @@ def test_python_that_does_not_run_is_refused_by_name(tmp_path: Path, exit_status
     assert f"PYTHON={shim}" in done.stderr
 
 
-def test_finished_environment_is_not_made_again(tmp_path: Path) -> None:
+def test_finished_environment_is_made_anew_only_after_a_change(tmp_path: Path) -> None:
     (tmp_path / "scripts").symlink_to(ROOT / "scripts")
-    (tmp_path / "pyproject.toml").write_text("[project]\n")
-    venv = tmp_path / ".venv"
-    venv.mkdir()
-    code = """
-    ensure_python
-    venv_key | sha256sum >"$venv/pytest-harbor.stamp"
-    install_package() { echo made anew; }
-    """
-    settings = {"PYTHON": sys.executable, "HARBOR_VENV": str(venv)}
-    assert call(code + "ensure_venv", tmp_path, **settings).stdout == ""
-    changed = code + "echo '# changed' >>\"$root/pyproject.toml\"; ensure_venv"
-    assert call(changed, tmp_path, **settings).stdout == "made anew\n"
+    project = tmp_path / "pyproject.toml"
+    project.write_text("[project]\n")
+    (tmp_path / ".venv").mkdir()
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\n")  # succeeds at all it is asked
+    python.chmod(0o755)
+
+    def ensure() -> str:
+        code = "install_package() { echo installed; }; ensure_venv"
+        return call(code, tmp_path, PYTHON=str(python), HARBOR_VENV=str(tmp_path / ".venv")).stdout
+
+    assert ensure() == "installed\n"
+    assert ensure() == ""
+    project.write_text("[project]\nname = 'changed'\n")
+    assert ensure() == "installed\n"
 
 
 def test_output_of_a_quiet_command_is_shown_when_it_fails() -> None:
