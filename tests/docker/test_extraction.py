@@ -1,5 +1,6 @@
 """Unpacking hostile archives; no engine needed."""
 
+import contextlib
 import io
 import os
 import tarfile
@@ -230,10 +231,8 @@ def test_whatever_the_bytes_it_ends_with_a_report_or_a_transfer_error(
     whole = archive(entry("logs/a"), entry("logs/b/c"))
     damaged = whole[:at] + noise + whole[at + len(noise) :]
     for stream in (noise, damaged):
-        try:
+        with contextlib.suppress(TransferError):
             extract(pieces(stream), place / "target", limits=LIMITS)
-        except TransferError:
-            pass
     assert below(place) - {"target"} == {f"target/{name}" for name in below(place / "target")}
 
 

@@ -94,8 +94,9 @@ def _arguments(endpoint: Endpoint, request: BuildRequest) -> list[str]:
 
 def _copy(process: subprocess.Popen[str], log: BuildLog) -> None:
     if process.stdout is not None:
-        for line in process.stdout:
-            log.write(line)
+        with process.stdout as lines:
+            for line in lines:
+                log.write(line)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

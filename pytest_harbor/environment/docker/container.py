@@ -31,7 +31,7 @@ from pytest_harbor.environment.docker.client import (
 from pytest_harbor.environment.docker.execution import CommandRunner, why
 from pytest_harbor.environment.docker.image import Image, ensure_image
 from pytest_harbor.environment.docker.naming import container_name, kept_name
-from pytest_harbor.environment.docker.network import ensure_run_network
+from pytest_harbor.environment.docker.network import ensure_run_network, forget_run_network
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.environment.docker.transfer import Transfer
 from pytest_harbor.errors import (
@@ -48,6 +48,7 @@ LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
 # An image without `sleep` lives on as well: its standard input is open and stays silent.
 _KEEPALIVE = "sleep infinity || read -r _"
 _NOT_THERE = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
+_NETWORK_GONE = re.compile(r"network \S+ not found", re.IGNORECASE)
 _KILLED = 137
 _LOG_LINES = 15
 _SERVICE_LOG = {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "1"}}
@@ -60,6 +61,10 @@ for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_contro
   done <"$file"
 done 2>/dev/null
 """
+
+
+class NetworkGoneError(EnvironmentStartError):
+    """The run's network was removed between two containers."""
 
 
 class DockerEnvironment(Environment):
@@ -112,8 +117,12 @@ class DockerEnvironment(Environment):
         deadline = Deadline(timeout_sec)
         capabilities.check(self._engine, self._spec)
         self._image = ensure_image(self._engine, self._spec, deadline)
-        network = self._network(deadline)
-        shell = self._start_with_a_shell(self._image, network)
+        try:
+            shell = self._start_with_a_shell(self._image, self._network(deadline))
+        except NetworkGoneError:
+            self._remove()
+            forget_run_network(self._engine)
+            shell = self._start_with_a_shell(self._image, self._network(deadline))
         if deadline.passed:
             raise EnvironmentStartTimeoutError(
                 f"{self._name}: did not start within {timeout_sec:g} s; raise "
@@ -180,6 +189,8 @@ class DockerEnvironment(Environment):
                 self._engine.api.start(self._name)
             except APIError as error:
                 words = explanation(error)
+                if _NETWORK_GONE.search(words):
+                    raise NetworkGoneError(f"{doing}: {words}") from error
                 if f'"{shell}"' in words and _NOT_THERE.search(words):
                     return words
                 raise

@@ -67,7 +67,7 @@ def ensure_image(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Ima
     """
     if spec.builds:
         return _ensure_built(engine, spec, deadline)
-    if spec.docker_image is None:
+    if not spec.docker_image:
         raise ImageNotFoundError(
             f"{spec.name_hint} names no image: give it an environment/Dockerfile, "
             "or set [environment].docker_image"

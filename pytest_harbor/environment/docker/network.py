@@ -32,6 +32,11 @@ def ensure_run_network(engine: Engine, deadline: Deadline) -> str:
     return name
 
 
+def forget_run_network(engine: Engine) -> None:
+    """The network is gone, as after a sweep while nothing was on it; make it again next time."""
+    engine.cache.networks.discard(run_network_name(engine.run_id))
+
+
 def _create(engine: Engine, name: str) -> None:
     try:
         engine.api.create_network(

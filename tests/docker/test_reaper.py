@@ -1,0 +1,185 @@
+"""What a dead run left is removed; what anybody still needs is not."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import pytest
+
+from pytest_harbor.environment.docker import (
+    ContainerSpec,
+    DockerEnvironment,
+    Engine,
+    remove_owner,
+    remove_run,
+    sweep_dead,
+)
+from pytest_harbor.environment.docker.client import OWNER_LABEL
+from pytest_harbor.environment.docker.owner import Owner
+
+BASE_IMAGE = "debian:bookworm-slim"
+
+LEAVE = """
+import os
+from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
+spec = ContainerSpec("left", docker_image="debian:bookworm-slim")
+box = DockerEnvironment(spec, Engine.connect())
+box.start()
+print(box.name, box._engine.run_id, flush=True)
+os._exit(0)
+"""
+
+
+@pytest.fixture
+def own_engine() -> Iterator[Engine]:
+    """A run of its own."""
+    own = Engine.connect()
+    yield own
+    remove_run(own, own.run_id, kept=True)
+    own.close()
+
+
+@pytest.fixture
+def dead_owner() -> Owner:
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return replace(Owner.current(), pid=process.pid, started="12345")
+
+
+Leave = Callable[[Owner], DockerEnvironment]
+
+
+@pytest.fixture
+def leave(own_engine: Engine) -> Leave:
+    """Starts a box as if another process had."""
+
+    def start(owner: Owner) -> DockerEnvironment:
+        own_engine.owner = owner
+        spec = ContainerSpec("owned", docker_image=BASE_IMAGE, network="none")
+        box = DockerEnvironment(spec, own_engine)
+        box.start()
+        return box
+
+    return start
+
+
+def names(engine: Engine) -> set[str]:
+    found = engine.api.containers(all=True, filters={"label": "pytest-harbor=1"})
+    return {each["Names"][0].lstrip("/") for each in found}
+
+
+def test_what_a_process_left_that_ended_without_a_word_is_swept(engine: Engine):
+    child = subprocess.run([sys.executable, "-c", LEAVE], capture_output=True, text=True)
+    assert child.returncode == 0, child.stderr
+    box, run = child.stdout.split()
+    assert box in names(engine)
+    removed = sweep_dead(engine)
+    assert box in removed.containers
+    assert f"pytest-harbor-{run}" in removed.networks
+    assert box not in names(engine)
+
+
+def test_living_and_foreign_things_stay(engine: Engine, leave: Leave, dead_owner: Owner):
+    me = Owner.current()
+    stay = [
+        leave(me),
+        leave(replace(dead_owner, host="another")),
+        leave(replace(dead_owner, pid_namespace="4026530000")),
+        leave(replace(dead_owner, host="another", boot="another")),
+    ]
+    go = [leave(dead_owner), leave(replace(me, boot="earlier")), leave(replace(me, started="1"))]
+    removed = sweep_dead(engine)
+    left = names(engine)
+    assert {box.name for box in stay} <= left
+    assert {box.name for box in go} <= set(removed.containers)
+    assert not {box.name for box in go} & left
+
+
+def test_unreadable_owners_are_nobodys_business(engine: Engine, leave: Leave, dead_owner: Owner):
+    for text in ("", "{}", "[]", "nonsense", json.dumps({"pid": 1})):
+        assert Owner.parse(text) is None
+    assert Owner.parse(dead_owner.label()) == dead_owner
+    assert OWNER_LABEL.startswith("pytest-harbor")
+
+
+def test_kept_containers_stay_until_they_are_asked_for(
+    engine: Engine, own_engine: Engine, leave: Leave, dead_owner: Owner
+):
+    box = leave(dead_owner)
+    box.keep()
+    sweep_dead(engine)
+    assert not remove_run(own_engine, own_engine.run_id).containers
+    assert box.name in names(engine)
+    assert remove_run(own_engine, own_engine.run_id, kept=True).containers == (box.name,)
+    assert box.name not in names(engine)
+
+
+def test_a_network_stays_while_a_kept_container_is_on_it(engine: Engine, own_engine: Engine):
+    spec = ContainerSpec("kept", docker_image=BASE_IMAGE)
+    box = DockerEnvironment(spec, own_engine)
+    box.start()
+    box.keep()
+    assert not remove_run(own_engine, own_engine.run_id).networks
+    assert remove_run(own_engine, own_engine.run_id, kept=True).networks
+
+
+def test_a_crashed_workers_containers_are_removed_and_the_others_stay(
+    engine: Engine, own_engine: Engine, leave: Leave, dead_owner: Owner
+):
+    mine, its = leave(Owner.current()), leave(dead_owner)
+    assert remove_owner(own_engine, dead_owner.pid).containers == (its.name,)
+    assert mine.name in names(engine)
+
+
+def test_a_run_is_removed_whole_and_no_other(
+    engine: Engine, own_engine: Engine, leave: Leave, make_box: Callable[..., DockerEnvironment]
+):
+    mine, other = leave(Owner.current()), make_box()
+    other.start()
+    volume = own_engine.api.create_volume(labels=own_engine.labels())["Name"]
+    removed = remove_run(own_engine, own_engine.run_id)
+    assert removed.containers == (mine.name,)
+    assert removed.volumes == (volume,)
+    assert other.name in names(engine)
+    assert not remove_run(own_engine, own_engine.run_id)
+
+
+def test_sweeps_at_the_same_time_do_not_disturb_each_other(
+    leave: Leave, dead_owner: Owner, engine: Engine
+):
+    boxes = {leave(dead_owner).name for _ in range(3)}
+
+    def sweep(_: int) -> None:
+        own = Engine.connect()
+        try:
+            sweep_dead(own)
+        finally:
+            own.close()
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(sweep, range(3)))
+    assert not boxes & names(engine)
+
+
+def test_this_process_is_alive_and_a_zombie_is_not():
+    assert not Owner.current().is_dead()
+    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    started = json.loads(subprocess.check_output([sys.executable, "-c", START.format(process.pid)]))
+    owner = replace(Owner.current(), pid=process.pid, started=started)
+    assert not owner.is_dead()
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    assert owner.is_dead()
+    process.communicate()
+    assert owner.is_dead()
+
+
+START = """
+import json
+from pytest_harbor.environment.docker import owner
+print(json.dumps(owner._start_time({})))
+"""
