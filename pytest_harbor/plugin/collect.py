@@ -131,11 +131,14 @@ class TaskFile(AboveTask, pytest.Module):
     @classmethod
     def from_parent(cls, parent: pytest.Collector, **kwargs: Any) -> TaskFile:
         """The public constructor."""
-        node: TaskFile = super().from_parent(parent, **labels.node_names(parent, **kwargs))
-        # Module.obj is settable: so pytest never tries to import the file.
-        node.obj = _MadeUpModule("harbor_task")
-        node.obj.__file__ = str(node.path)
-        return node
+        return super().from_parent(parent, **labels.node_names(parent, **kwargs))
+
+    def _getobj(self) -> types.ModuleType:
+        # pytest would import the file here. Named as the trial's own module, for the
+        # ini value collect_imported_tests.
+        module = _MadeUpModule(trial.__module__)
+        module.__file__ = str(self.path)
+        return module
 
     @property
     def task(self) -> Task:

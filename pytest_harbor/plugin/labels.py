@@ -73,7 +73,7 @@ def fault_text(fault: TaskFormatError, config: pytest.Config) -> str:
     """Say what is wrong with a task; files are named from the current folder."""
     cwd = config.invocation_params.dir
     near = (replace(one, path=Path(os.path.relpath(one.path, cwd))) for one in fault.problems)
-    return printable("\n".join(map(str, near)))
+    return "\n".join(printable(line) for one in near for line in str(one).splitlines())
 
 
 def keywords(task: Task) -> Iterator[str]:

@@ -1,0 +1,246 @@
+"""Options of the command line, their ini twins, and what is refused."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+import pytest
+
+from pytest_harbor.plugin.options import Settings, settings
+
+
+@pytest.fixture
+def resolved(project):
+    """Resolve the settings of an inner run."""
+
+    def resolve(*args: str) -> Settings:
+        config = project.pytester.parseconfigure("-p", "no:hypothesispytest", *args)
+        return settings(config)
+
+    return resolve
+
+
+def test_defaults(resolved, project):
+    found = resolved()
+    assert found == Settings(
+        agents=("oracle",),
+        agent_command=None,
+        models=(),
+        agent_kwargs={},
+        agent_env={},
+        missing_env=(),
+        attempts=1,
+        threshold=1.0,
+        reward_key=None,
+        tasks=(),
+        output=project.path / "jobs",
+        timeout_multiplier=1.0,
+        agent_timeout_multiplier=1.0,
+        verifier_timeout_multiplier=1.0,
+        setup_timeout_multiplier=1.0,
+        build_timeout_multiplier=1.0,
+        resource_multiplier=1.0,
+        rebuild=False,
+        strict=False,
+        keep=None,
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        found.attempts = 2
+
+
+CASES = [
+    ("agent", "nop", "agents", ("nop",)),
+    ("agent_command", "echo ok", "agent_command", "echo ok"),
+    ("model", "openai/gpt-5", "models", ("openai/gpt-5",)),
+    ("agent_kwarg", "turns=3", "agent_kwargs", {"turns": 3}),
+    ("agent_env", "KEY=value", "agent_env", {"KEY": "value"}),
+    ("attempts", "3", "attempts", 3),
+    ("threshold", "0.5", "threshold", 0.5),
+    ("threshold", "0", "threshold", 0.0),
+    ("reward_key", "lines", "reward_key", "lines"),
+    ("tasks", "hello-*", "tasks", ("hello-*",)),
+    ("timeout_multiplier", "2", "timeout_multiplier", 2.0),
+    ("timeout_multiplier", "2", "agent_timeout_multiplier", 2.0),
+    ("agent_timeout_multiplier", "3", "agent_timeout_multiplier", 3.0),
+    ("verifier_timeout_multiplier", "3", "verifier_timeout_multiplier", 3.0),
+    ("setup_timeout_multiplier", "3", "setup_timeout_multiplier", 3.0),
+    ("build_timeout_multiplier", "0.5", "build_timeout_multiplier", 0.5),
+    ("resource_multiplier", "1.5", "resource_multiplier", 1.5),
+    ("keep", "all", "keep", "all"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "attribute", "expected"), CASES)
+def test_command_line_and_ini_file_say_the_same(resolved, project, name, text, attribute, expected):
+    option = f"--harbor-{name.replace('_', '-')}={text}"
+    assert getattr(resolved(option), attribute) == expected
+    quoted = f"'{text}'" if name in ("tasks", "agent_kwarg") else text
+    project.ini(f"harbor_{name} = {quoted}")
+    assert getattr(resolved(), attribute) == expected
+
+
+@pytest.mark.parametrize("name", ["rebuild", "strict"])
+def test_switches(resolved, project, name):
+    assert getattr(resolved(f"--harbor-{name}"), name) is True
+    project.ini(f"harbor_{name} = true")
+    assert getattr(resolved(), name) is True
+    assert getattr(resolved("-o", f"harbor_{name}=false"), name) is False
+
+
+def test_native_toml_takes_native_values(resolved, project):
+    (project.path / "pytest.toml").write_text("""
+[pytest]
+filterwarnings = ["default"]
+harbor_agent = ["nop", "oracle"]
+harbor_attempts = 2
+harbor_threshold = 0.5
+harbor_timeout_multiplier = 3
+harbor_strict = true
+harbor_keep = "failed"
+""")
+    found = resolved()
+    assert (found.agents, found.attempts, found.threshold) == (("nop", "oracle"), 2, 0.5)
+    assert (found.timeout_multiplier, found.strict, found.keep) == (3.0, True, "failed")
+
+
+def test_the_command_line_outranks_addopts_and_the_ini_file(resolved, project, monkeypatch):
+    project.ini("harbor_threshold = 0.1", "harbor_agent = ini")
+    assert resolved().threshold == 0.1
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--harbor-threshold=0.2 --harbor-agent=nop")
+    found = resolved()
+    assert (found.threshold, found.agents) == (0.2, ("nop",))
+    assert resolved("--harbor-threshold=0.3").threshold == 0.3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1", 1),
+        ("a=1.5", 1.5),
+        ("a=true", True),
+        ("a=True", True),
+        ("a=None", None),
+        ("a=null", None),
+        ('a={"b": [1]}', {"b": [1]}),
+        ("a=plain text", "plain text"),
+        ("a=x=y", "x=y"),
+        ("a=", ""),
+    ],
+)
+def test_values_of_agent_kwargs(resolved, text, expected):
+    assert resolved("--harbor-agent-kwarg", text).agent_kwargs == {"a": expected}
+
+
+def test_agent_variables_come_from_this_process(resolved, monkeypatch):
+    monkeypatch.setenv("MY_TOKEN", "s3cr3t-value")
+    monkeypatch.delenv("UNSET", raising=False)
+    specs = ["MY_TOKEN", "OTHER=${MY_TOKEN}", "SPARE=${UNSET:-spare}", "PLAIN=a${MY_TOKEN}"]
+    found = resolved(*(f"--harbor-agent-env={spec}" for spec in specs))
+    assert found.agent_env == {
+        "MY_TOKEN": "s3cr3t-value",
+        "OTHER": "s3cr3t-value",
+        "SPARE": "spare",
+        "PLAIN": "a${MY_TOKEN}",
+    }
+    assert "s3cr3t-value" not in repr(found)
+
+
+@pytest.mark.parametrize("spec", ["MY_TOKEN", "KEY=${MY_TOKEN}"])
+def test_a_missing_variable_is_named(project, spec):
+    result = project.run(f"--harbor-agent-env={spec}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--harbor-agent-env: not set*MY_TOKEN; export it*"])
+
+
+def test_a_variable_missing_for_the_ini_file_counts_only_with_trials(project):
+    project.ini("harbor_agent_env = MY_TOKEN")
+    project.pytester.makepyfile("def test_x(): pass")
+    project.run().assert_outcomes(passed=1)
+    project.task("hello")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*tox.ini: harbor_agent_env: not set*MY_TOKEN*"])
+
+
+REFUSED = [
+    ("agent", "", "expected a name such as 'oracle'"),
+    ("agent", "a::b", "got 'a::b'"),
+    ("agent", "a[b]", "got 'a[b]'"),
+    ("model", " ", "expected a name such as 'openai/gpt-5', got ' '"),
+    ("agent_kwarg", "turns", "expected KEY=VALUE"),
+    ("agent_kwarg", "1=2", "got '1=2'"),
+    ("agent_env", "1=2", "got '1' as the name"),
+    ("attempts", "0", "expected a whole number from 1, got"),
+    ("attempts", "-3", "expected a whole number from 1, got"),
+    ("threshold", "nan", "expected a finite number, got"),
+    ("timeout_multiplier", "0", "expected a finite number above 0, got"),
+    ("agent_timeout_multiplier", "-1", "expected a finite number above 0, got"),
+    ("resource_multiplier", "inf", "expected a finite number above 0, got"),
+    ("keep", "some", "expected 'failed' or 'all', got 'some'"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "message"), REFUSED)
+def test_refused_on_the_command_line(project, name, text, message):
+    result = project.run(f"--harbor-{name.replace('_', '-')}={text}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"argument --harbor-{name.replace('_', '-')}: " in result.stderr.str()
+    assert message in result.stderr.str()
+
+
+@pytest.mark.parametrize(("name", "text", "message"), REFUSED)
+def test_refused_in_the_ini_file(project, name, text, message):
+    project.ini(
+        f"harbor_{name} = '{text}'" if name in ("agent", "model") else f"harbor_{name} = {text}"
+    )
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert f"tox.ini: harbor_{name}: " in result.stderr.str()
+    assert message in result.stderr.str()
+
+
+@pytest.mark.parametrize("name", ["attempts", "threshold", "strict", "timeout_multiplier"])
+def test_words_for_numbers_and_switches_are_refused(project, name):
+    project.ini(f"harbor_{name} = many")
+    result = project.run()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "many" in result.stderr.str()
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+
+
+def test_the_command_agent_needs_a_command(project):
+    result = project.run("--harbor-agent=command")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*needs --harbor-agent-command*"])
+
+
+def test_keep_without_a_value_means_failed_and_takes_no_path(resolved, project):
+    assert resolved("--harbor-keep").keep == "failed"
+    project.task("hello")
+    result = project.run("--harbor-keep", "tasks")
+    result.stderr.fnmatch_lines(["*got 'tasks'; write the value behind an equals sign*"])
+
+
+def test_output_is_found_from_where_it_was_written(resolved, project, monkeypatch):
+    folder = project.path / "tasks"
+    folder.mkdir()
+    project.ini("harbor_output = out")
+    monkeypatch.chdir(folder)
+    assert resolved().output == project.path / "out"
+    assert resolved("--harbor-output=mine").output == folder / "mine"
+    assert resolved("--harbor-output=/tmp/x/../y").output == Path("/tmp/y")
+    assert resolved("--harbor-output=~/z").output == Path(os.path.expanduser("~/z"))
+
+
+def test_options_are_listed_with_their_ini_twins(project):
+    shown = project.run("--help").stdout.str()
+    assert "Harbor tasks:" in shown
+    for name in ("agent", "agent-command", "keep", "verifier-timeout-multiplier"):
+        assert f"--harbor-{name}" in shown
+        assert f"harbor_{name.replace('-', '_')} (" in shown
+
+
+def test_an_option_that_is_not_built_is_refused(project):
+    result = project.run("--harbor-isolate")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --harbor-isolate*"])
