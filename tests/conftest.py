@@ -95,11 +95,28 @@ def make_task(request: pytest.FixtureRequest, tmp_path: Path) -> TaskMaker:
     return TaskMaker(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def engine():
+    """A connection to the engine. Where none answers, CI fails and others skip."""
+    from pytest_harbor.environment.docker.client import Engine
+    from pytest_harbor.errors import EngineUnavailableError
+
+    try:
+        connected = Engine.connect()
+    except EngineUnavailableError as error:
+        if os.environ.get("PYTEST_HARBOR_REQUIRE_DOCKER") == "1":
+            pytest.fail(str(error), pytrace=False)
+        pytest.skip(str(error))
+    yield connected
+    connected.close()
+
+
 @pytest.fixture(autouse=True)
 def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the outer run's environment reaches an inner run."""
     for name in ("PYTEST_ADDOPTS", "MY_TOKEN"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "240")
 
 
 def pytest_configure(config: pytest.Config) -> None:

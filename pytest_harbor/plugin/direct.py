@@ -64,7 +64,7 @@ class Harbor:
             item_trial.fail(error)
             raise
         finally:
-            item_trial.close(environment)
+            environment.stop()
 
     def _agent(self, agent: Agent | str, model: str | None, kwargs: dict[str, Any]) -> Agent:
         if isinstance(agent, Agent):

@@ -7,7 +7,11 @@ it unless it uses one.
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Callable
+from functools import partial
+from types import FrameType
 
 import pytest
 
@@ -41,6 +45,7 @@ def make_ready(config: pytest.Config) -> None:
 
 def require(config: pytest.Config) -> None:
     """Make ready, or end the run with one clear error before any trial."""
+    _end_on_sigterm(config)
     try:
         make_ready(config)
     except EngineUnavailableError as error:
@@ -68,6 +73,30 @@ def clean_up(config: pytest.Config) -> None:
     from pytest_harbor.environment.docker.reaper import remove_run
 
     _warn_of_failure(config, lambda: remove_run(Engine.connect(), current.run_id))
+
+
+def _end_on_sigterm(config: pytest.Config) -> None:
+    """Let a run that is told to end do so in order, as after Ctrl-C.
+
+    Left alone, the signal ends the process at once, with every container still there.
+    Whoever has a handler of their own keeps it.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # Once: a second signal must not cut the cleaning short half-way through.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt("SIGTERM")
+
+    signal.signal(signal.SIGTERM, interrupt)
+    config.add_cleanup(partial(_restore, signal.SIG_DFL))
+
+
+def _restore(handler: signal.Handlers) -> None:
+    signal.signal(signal.SIGTERM, handler)
 
 
 def _warn_of_failure(config: pytest.Config, action: Callable[[], object]) -> None:

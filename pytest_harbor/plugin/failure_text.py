@@ -83,7 +83,14 @@ def again(item: pytest.Item) -> str:
             # The variable's name is enough: its value is taken from the environment.
             value = value.partition("=")[0]
         kept.append(f"{name}={value}" if equals or takes_next else name)
-    return shlex.join(["pytest", item.config.cwd_relative_nodeid(item.nodeid), *kept])
+    return shlex.join(["pytest", _id_from_here(item), *kept])
+
+
+def _id_from_here(item: pytest.Item) -> str:
+    """The item's id for a command line in the folder where this run was started."""
+    path, separator, name = str(item.nodeid).partition("::")
+    start = item.config.invocation_params.dir
+    return os.path.relpath(item.config.rootpath / path, start) + separator + name
 
 
 def _rewards(result: TrialResult) -> Iterator[str]:
@@ -110,12 +117,12 @@ def _tests(result: TrialResult) -> Iterator[str]:
     if report is None:
         return
     yield f"verifier's tests: {report.failed} of {report.tests} failed"
-    for test in report.failures[:_SHOWN_TESTS]:
+    for test in report.failed_tests[:_SHOWN_TESTS]:
         yield f"  FAILED {test.name}"
         text = test.message or test.trace
         yield from (f"    {line}" for line in _last_lines(text or "", 6))
-    if len(report.failures) > _SHOWN_TESTS:
-        yield f"  … and {len(report.failures) - _SHOWN_TESTS} more"
+    if (more := report.failed - min(len(report.failed_tests), _SHOWN_TESTS)) > 0:
+        yield f"  … and {more} more"
 
 
 def _agent_logs(result: TrialResult) -> list[Path]:

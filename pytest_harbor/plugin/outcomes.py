@@ -9,7 +9,7 @@ import pytest
 
 from pytest_harbor.errors import HarborError, UnsupportedError
 from pytest_harbor.plugin.failure_text import failure_text
-from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, add_properties
+from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, add_properties, forget
 
 if TYPE_CHECKING:
     from pytest_harbor.result.trial import TrialResult
@@ -19,7 +19,7 @@ def report(item: pytest.Item, result: TrialResult) -> None:
     """Pass or fail the item of a trial that came to an end."""
     if not result.passed:
         pytest.fail(_text(item, result), pytrace=False)
-    if result.faults or result.findings or item.stash[ITEM_TRIAL].kept:
+    if result.faults or result.agent_exit_code or item.stash[ITEM_TRIAL].kept:
         item.add_report_section("call", "harbor", _text(item, result))
 
 
@@ -34,10 +34,9 @@ def guard_setup(item: pytest.Item) -> Iterator[None]:
 
     Whatever cut the trial off, its result is written first.
     """
+    forget(item)
     try:
         yield
-    except (pytest.skip.Exception, pytest.fail.Exception):
-        raise
     except UnsupportedError as error:
         _cut_off(item, error, "skipped")
         raise pytest.skip.Exception(str(error), _use_item_location=True) from None
@@ -46,8 +45,15 @@ def guard_setup(item: pytest.Item) -> Iterator[None]:
         text = _text(item, result) if result else str(error)
         raise pytest.fail.Exception(f"{type(error).__name__}: {text}", pytrace=False) from None
     except BaseException as error:
-        _cut_off(item, error, "environment")
+        # An interrupt, another plugin's time limit, a broken conftest.py; a broken task
+        # and an agent that could not be set up have told their category already.
+        if not _is_settled(item):
+            _cut_off(item, error, "environment")
         raise
+
+
+def _is_settled(item: pytest.Item) -> bool:
+    return any(name == "category" for name, _ in item.user_properties)
 
 
 def _cut_off(item: pytest.Item, error: BaseException, category: str) -> TrialResult | None:

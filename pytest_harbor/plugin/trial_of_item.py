@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 ITEM_TRIAL = pytest.StashKey["ItemTrial"]()
 """The trial of an item, from the moment that it has a folder."""
 
+_OUR_PROPERTIES = pytest.StashKey[set[str]]()
+
 
 @dataclass(slots=True)
 class ItemTrial:
@@ -66,10 +68,6 @@ class ItemTrial:
         result = self.trial.fail(error)
         self._settled(result)
         return result
-
-    def close(self, environment: Environment) -> None:
-        """Remove the environment, unless it is kept."""
-        environment.stop()
 
     def _settled(self, result: TrialResult) -> None:
         self._keep(result)
@@ -155,6 +153,17 @@ def _as_plan(policy: NetworkPlan | NetworkPolicy | str) -> NetworkPlan:
 
 def add_properties(item: pytest.Item, properties: list[tuple[str, str | int | float]]) -> None:
     """Set properties of the item's reports; a later value replaces an earlier one."""
-    names = {name for name, _ in properties}
-    item.user_properties[:] = [pair for pair in item.user_properties if pair[0] not in names]
+    _drop_properties(item, {name for name, _ in properties})
     item.user_properties.extend(properties)
+    item.stash.setdefault(_OUR_PROPERTIES, set()).update(name for name, _ in properties)
+
+
+def forget(item: pytest.Item) -> None:
+    """Begin anew: an item that is run again must not report what its last run said."""
+    if ITEM_TRIAL in item.stash:
+        del item.stash[ITEM_TRIAL]
+    _drop_properties(item, item.stash.get(_OUR_PROPERTIES, set()))
+
+
+def _drop_properties(item: pytest.Item, names: set[str]) -> None:
+    item.user_properties[:] = [pair for pair in item.user_properties if pair[0] not in names]

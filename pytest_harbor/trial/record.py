@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from pytest_harbor.result.trial import TrialResult
 from pytest_harbor.trial.logs import LogFile
@@ -89,9 +89,9 @@ class TrialRecord:
         """Log of the image's build."""
         return self.path / "build.log"
 
-    def open_log(self, path: Path) -> LogFile:
+    def open_log(self, path: Path) -> BinaryIO:
         """Open a log below this folder, without secrets and bounded."""
-        return LogFile(path, self.redactor)
+        return cast("BinaryIO", LogFile(path, self.redactor))
 
     def note(self, text: str) -> None:
         """Add a line to ``trial.log``."""

@@ -46,7 +46,8 @@ class Runner:
 
     def __call__(self, *args: str, subprocess: bool = False) -> Ran:
         run = self._pytester.runpytest_subprocess if subprocess else self._pytester.runpytest
-        result = run("-p", "no:cacheprovider", *args)
+        # The outer run's filters, where warnings are errors, hold in this process too.
+        result = run("-p", "no:cacheprovider", "-W", "default", *args)
         ran = Ran(result, {}, {})
         for file in sorted(self._pytester.path.glob("jobs/*/*/result.json")):
             content = json.loads(file.read_text())

@@ -38,7 +38,7 @@ def test_users_workdir_and_variables(make_task, run_tasks, monkeypatch):
     ran = run_tasks("tasks")
     ran.run.assert_outcomes(passed=1)
     assert (ran.folder() / "verifier" / "test-stdout.txt").read_text().splitlines() == [
-        "worker /custom solution b",
+        "worker /custom solution b ",
         "grader /custom verifier b host value fallback",
     ]
 
@@ -146,7 +146,10 @@ def test_line_ends_of_another_system_are_named(make_task, run_tasks):
 def test_no_network(make_task, run_tasks):
     """Both spellings, in every phase (case 33)."""
     probe = "(exec 3<>/dev/tcp/deb.debian.org/80) 2>/dev/null && echo open; ls /sys/class/net"
-    for name, line in {"new": 'network_mode = "no-network"', "old": "allow_internet = false"}.items():
+    for name, line in {
+        "new": 'network_mode = "no-network"',
+        "old": "allow_internet = false",
+    }.items():
         make_task(name, toml=f"{line}\n", solve=f"#!/bin/bash\n{probe}\n", test=see(probe))
     ran = run_tasks("tasks")
     ran.run.assert_outcomes(passed=2)
@@ -160,7 +163,9 @@ def test_prebuilt_image(make_task, run_tasks):
     make_task(toml='docker_image = "debian:bookworm-slim"\n', remove=("environment/Dockerfile",))
     folder = make_task.root / "hello"
     make_task.write(folder, "environment/data.txt", "shipped\n")
-    make_task.write(folder, "solution/solve.sh", "#!/bin/bash\nmkdir /app; cp data.txt /app/out.txt")
+    make_task.write(
+        folder, "solution/solve.sh", "#!/bin/bash\nmkdir /app; cp data.txt /app/out.txt"
+    )
     make_task.write(
         folder,
         "tests/test.sh",

@@ -23,8 +23,8 @@ def test_properties_reach_the_reports(make_task, run_tasks, pytester, workers):
         for case in ET.parse(pytester.path / "junit.xml").iter("testcase")
     }
     good, none = cases["tasks.good.task.toml"], cases["tasks.none.task.toml"]
-    assert good["reward"] == "1"
-    assert good["reward.reward"] == "1"
+    assert good["reward"] == "1.0"
+    assert good["reward.reward"] == "1.0"
     assert good["category"] == "reward"
     assert good["agent"] == "oracle"
     assert good["attempt"] == "1"

@@ -6,7 +6,7 @@ pytestmark = pytest.mark.docker
 
 
 def writing(text: str) -> str:
-    return f"#!/bin/bash\nprintf '{text}' > /logs/verifier/reward.txt\n"
+    return f"#!/bin/bash\nprintf -- '{text}' > /logs/verifier/reward.txt\n"
 
 
 VALID = {"1": 1, "1.0\\n": 1, " 0.5 ": 0.5, "-1": -1}
