@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.errors import EnvironmentFault, UnsupportedError
 
 if TYPE_CHECKING:
+    from pytest_harbor.task.config import EnvironmentConfig
     from pytest_harbor.task.reader import Task
 
 OUTPUT_TAIL_BYTES = 64 * 1024
@@ -89,28 +90,39 @@ class EnvironmentRequest:
 
     Attributes:
         task: The task as read.
+        config: The table that describes the box: ``[environment]``, or a verifier's own.
+        build_folder: Folder of the box's ``Dockerfile`` or compose file; may not exist.
         trial_name: Name of the trial, for labels and names on the engine.
         run_id: The run that everything made belongs to.
         env: Variables of every command, resolved; values may be secret.
+        role: ``"agent"``: the box that the agent works in; ``"verifier"``: a box of the
+            verifier's own, which has no part in the agent's network or files.
         network: ``"public"`` or ``"none"``, from start to end.
         cpus: Number of cores; None: no limit.
         memory_mb: MiB; None: no limit.
         storage_mb: MiB; None: no limit; backends that cannot limit it say so in a note.
         rebuild: Build the image even if it is there.
+        allow_privileged: The task's compose file may ask for rights over the host.
         build_log: File on this machine for the log of a build.
+        services_dir: Folder on this machine for the logs of further services.
         labels: For everything made, beside the backend's own.
     """
 
     task: Task
+    config: EnvironmentConfig
+    build_folder: Path
     trial_name: str
     run_id: str
     env: Mapping[str, str]
+    role: Literal["agent", "verifier"] = "agent"
     network: Literal["public", "none"] = "public"
     cpus: float | None = None
     memory_mb: int | None = None
     storage_mb: int | None = None
     rebuild: bool = False
+    allow_privileged: bool = False
     build_log: Path | None = None
+    services_dir: Path | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -138,6 +150,28 @@ class Environment(ABC):
             How to enter and how to remove it, ready to be copied to a shell.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot keep its environments")
+
+    @property
+    def services(self) -> Sequence[str]:
+        """Names of the further boxes that live beside this one, ``main`` not among them."""
+        return ()
+
+    def service(self, name: str) -> Environment:
+        """One of :attr:`services`, to run commands in and copy files from.
+
+        Its defaults are its own image's: no working folder, user or variables of the
+        task's. It starts and stops with this environment.
+
+        Raises:
+            EnvironmentFault: No such service.
+        """
+        raise EnvironmentFault(
+            f"no service {name!r} beside main; known: {', '.join(self.services) or 'none'}"
+        )
+
+    def stop_main(self) -> None:
+        """Stop every process of this box and leave :attr:`services` and all files in place."""
+        raise UnsupportedError(f"{type(self).__name__} has no services that could go on")
 
     @property
     @abstractmethod

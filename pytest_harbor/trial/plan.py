@@ -107,6 +107,8 @@ class TrialPlan:
         factor = self.options.resource_multiplier
         return EnvironmentRequest(
             task=self.task,
+            config=wanted,
+            build_folder=self.task.environment_dir,
             trial_name=record.name,
             run_id=self.options.run_id,
             env=self.environment_env,

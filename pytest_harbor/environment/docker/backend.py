@@ -8,6 +8,7 @@ from pytest_harbor.environment.base import EnvironmentRequest
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import DockerEnvironment
 from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.task.layout import DOCKERFILE
 
 
 @lru_cache(maxsize=1)
@@ -26,21 +27,20 @@ def make_environment(request: EnvironmentRequest) -> DockerEnvironment:
     Raises:
         EngineUnavailableError: No engine answers.
     """
-    task = request.task
-    has_dockerfile, environment = task.has_dockerfile, task.config.environment
-    uploads = not has_dockerfile and task.environment_dir.is_dir()
+    context = request.build_folder if (request.build_folder / DOCKERFILE).is_file() else None
+    uploads = context is None and request.build_folder.is_dir()
     spec = ContainerSpec(
-        name_hint=task.short_name,
-        context_dir=task.environment_dir if has_dockerfile else None,
-        docker_image=environment.docker_image,
+        name_hint=request.task.short_name,
+        context_dir=context,
+        docker_image=request.config.docker_image,
         env=request.env,
-        workdir=environment.workdir,
+        workdir=request.config.workdir,
         cpus=request.cpus,
         memory_mb=request.memory_mb,
         storage_mb=request.storage_mb,
-        gpus=environment.gpus or 0,
+        gpus=request.config.gpus or 0,
         network=request.network,
-        upload_dir=task.environment_dir if uploads else None,
+        upload_dir=request.build_folder if uploads else None,
         rebuild=request.rebuild,
         labels={**request.labels, "pytest-harbor.trial": request.trial_name},
         log_path=request.build_log,
