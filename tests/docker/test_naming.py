@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from pytest_harbor.environment.docker.naming import (
     container_name,
-    distinct_slug,
     is_kept,
     kept_name,
     slug,
@@ -19,14 +18,7 @@ VALID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 @given(st.text())
 def test_any_text_gives_a_valid_slug(text: str):
     assert VALID.fullmatch(slug(text))
-    assert VALID.fullmatch(distinct_slug(text))
     assert len(slug(text)) <= 40
-    assert len(distinct_slug(text)) <= 40
-
-
-@given(st.text(), st.text())
-def test_distinct_slugs_are_as_distinct_as_their_texts(one: str, two: str):
-    assert (distinct_slug(one) == distinct_slug(two)) == (one == two)
 
 
 @given(st.text())

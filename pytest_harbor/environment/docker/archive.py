@@ -29,7 +29,6 @@ class UploadArchive:
         self._tar = tarfile.open(  # noqa: SIM115 - finish() closes it
             fileobj=cast("IO[bytes]", self._file), mode="w", format=tarfile.PAX_FORMAT
         )
-        self.empty = True
 
     def add_folder(self, path: str, mode: int) -> None:
         """An empty folder, or another mode for the one that is there."""
@@ -94,7 +93,6 @@ class UploadArchive:
     def _add(self, entry: tarfile.TarInfo, mode: int, content: IO[bytes] | None = None) -> None:
         entry.mode = mode
         self._tar.addfile(entry, content)
-        self.empty = False
 
     def finish(self) -> IO[bytes]:
         """The whole archive, at its start."""

@@ -72,8 +72,7 @@ def _build_classic(
                 forcerm=True,
                 nocache=request.no_cache,
                 decode=True,
-                # Seconds need not be whole; the SDK's published types say they do.
-                timeout=deadline.remaining,  # type: ignore[arg-type]
+                timeout=api.timeout,
             )
         )
         for event in events:

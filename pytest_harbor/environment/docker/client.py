@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -134,12 +135,10 @@ class EngineCache:
 
     Attributes:
         shells: Image id to the shell that its containers have.
-        images: Reference to image, where it is known to be there.
         networks: Names of networks known to be there.
     """
 
     shells: dict[str, str] = field(default_factory=dict)
-    images: dict[str, Any] = field(default_factory=dict)
     networks: set[str] = field(default_factory=set)
 
 
@@ -172,6 +171,7 @@ class Engine:
         """
         endpoint = find_endpoint()
         try:
+            _try_socket(endpoint.address)
             api = ApiClient(
                 base_url=endpoint.address,
                 version="auto",
@@ -182,6 +182,8 @@ class Engine:
         except (docker.errors.DockerException, *_CONNECTION_ERRORS) as error:
             raise EngineUnavailableError(_unavailable(endpoint, error)) from error
         api.timeout = REQUEST_TIMEOUT_SEC
+        # Proxies and .netrc mean nothing to a local socket, and are looked up on every request.
+        api.trust_env = not endpoint.address.startswith("unix://")
         return cls(api, endpoint, run_id or secrets.token_hex(6))
 
     @cached_property
@@ -236,6 +238,15 @@ def explanation(error: docker.errors.APIError) -> str:
     """The engine's own words."""
     words = error.explanation
     return (words.decode(errors="replace") if isinstance(words, bytes) else words) or str(error)
+
+
+def _try_socket(address: str) -> None:
+    """Raise what keeps a local socket from being opened; the SDK would leave it unclosed."""
+    scheme, _, path = address.partition("://")
+    if scheme == "unix":
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(CONNECT_TIMEOUT_SEC)
+            probe.connect(path)
 
 
 def _unavailable(endpoint: Endpoint, error: Exception) -> str:

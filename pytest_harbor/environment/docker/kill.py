@@ -21,7 +21,9 @@ EVERYTHING_KILLED = 3
 # The status is told in a marked line (see command.py), as the engine may be late with it.
 # First all are stopped, so that none can fork behind the scan's back, then killed.
 # The name in a stat line may hold anything, a newline too: only what follows the last
-# line's last ") " is used, which is numbers and one letter.
+# line's last ") " is used, which is numbers and one letter. A process that was born while
+# the scan went on may be missing from it: /proc/loadavg ends with the newest process's id,
+# so the scan counts only if that has not changed.
 SCRIPT = """\
 mark=$1 wrapper=$2 since=$3
 finish() {
@@ -63,23 +65,28 @@ belongs() {
     pid=$parent
   done
 }
+newest() {
+  read -r _ _ _ _ "$1" </proc/loadavg
+}
 ours() {
+  newest before
   look
   found=
   for candidate in $all; do
     if belongs "$candidate"; then found="$found $candidate"; fi
   done
+  newest after
 }
 stop_all() {
   rounds=0
-  while [ $rounds -lt 25 ]; do
+  while [ $rounds -lt 40 ]; do
     ours
     fresh=0
     for pid in $found; do
       eval "state=\\$state_$pid"
       if [ "$state" != T ]; then fresh=1; kill -STOP "$pid"; fi
     done
-    [ $fresh = 0 ] && return 0
+    [ $fresh = 0 ] && [ "$before" = "$after" ] && return 0
     rounds=$((rounds + 1))
   done
   return 1
@@ -91,7 +98,7 @@ if [ $stopped != 0 ]; then kill -KILL -1; finish 3; fi
 rounds=0
 while [ $rounds -lt 20 ]; do
   ours
-  [ -z "$found" ] && finish 0
+  [ -z "$found" ] && [ "$before" = "$after" ] && finish 0
   for pid in $found; do kill -KILL "$pid"; done 2>/dev/null
   rounds=$((rounds + 1))
 done

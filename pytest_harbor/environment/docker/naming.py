@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 import unicodedata
@@ -19,15 +18,6 @@ def slug(text: str, max_length: int = 40) -> str:
     ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
     plain = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
     return plain[:max_length].rstrip("-") or "task"
-
-
-def distinct_slug(text: str, max_length: int = 40) -> str:
-    """Like :func:`slug`, and two texts never give the same."""
-    plain = slug(text, max_length)
-    if plain == text:
-        return plain
-    digest = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]
-    return f"{plain[: max_length - 9].rstrip('-')}-{digest}"
 
 
 def container_name(hint: str) -> str:

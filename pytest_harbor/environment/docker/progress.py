@@ -31,7 +31,7 @@ class ProgressStream:
     def __enter__(self) -> Self:
         self._api.hooks["response"].append(self._catch)
         # The first event may be long in coming: the engine sends no header before it.
-        self._api.timeout = self._deadline.remaining
+        self._api.timeout = _at_least(self._deadline.remaining)
         return self
 
     def __exit__(
@@ -53,6 +53,8 @@ class ProgressStream:
         Raises:
             DeadlinePassedError: Time is up.
         """
+        if self._deadline.passed:
+            raise DeadlinePassedError
         try:
             events = request(self._api)
             while not self._deadline.passed:
@@ -72,4 +74,9 @@ class ProgressStream:
         stream = getattr(getattr(self._response, "raw", None), "_fp", None)
         sock = getattr(getattr(getattr(stream, "fp", None), "raw", None), "_sock", None)
         if sock is not None:
-            sock.settimeout(self._deadline.remaining or None)
+            sock.settimeout(_at_least(self._deadline.remaining))
+
+
+def _at_least(seconds: float | None) -> float | None:
+    """No time left is not what 0 means to a socket."""
+    return None if seconds is None else max(seconds, 0.001)

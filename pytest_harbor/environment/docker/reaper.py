@@ -50,6 +50,7 @@ class Removed:
 @dataclass(frozen=True, slots=True)
 class _Thing:
     name: str
+    id: str
     labels: Mapping[str, str]
 
     @property
@@ -115,7 +116,7 @@ def _remove_containers(
 
     with engine.errors("removing what a run left", EnvironmentFault, EngineUnavailableError):
         return _remove_each(
-            _containers(engine), wanted, lambda name: remove_container(engine, name)
+            _containers(engine), wanted, lambda identity: remove_container(engine, identity)
         )
 
 
@@ -125,7 +126,7 @@ def _remove_each(
     removed = []
     for thing in filter(matches, things):
         with suppress(_Spared):
-            _remove_one(thing.name, remove)
+            _remove_one(thing.id, remove)
             removed.append(thing.name)
     return tuple(removed)
 
@@ -134,9 +135,9 @@ class _Spared(Exception):
     pass
 
 
-def _remove_one(name: str, remove: Callable[[str], object]) -> None:
+def _remove_one(identity: str, remove: Callable[[str], object]) -> None:
     try:
-        remove(name)
+        remove(identity)
     except APIError as error:
         words = explanation(error)
         if error.status_code == _GONE or any(phrase in words for phrase in _IN_USE):
@@ -150,14 +151,20 @@ def _filters() -> dict[str, Any]:
 
 def _containers(engine: Engine) -> list[_Thing]:
     found = engine.api.containers(all=True, filters=_filters())
-    return [_Thing(each["Names"][0].lstrip("/"), each["Labels"] or {}) for each in found]
+    return [_Thing(_name(each), each["Id"], each["Labels"] or {}) for each in found]
+
+
+def _name(container: Mapping[str, Any]) -> str:
+    # A container that is being removed may have lost its name already.
+    names = container["Names"] or [container["Id"]]
+    return str(names[0]).lstrip("/")
 
 
 def _networks(engine: Engine) -> list[_Thing]:
     found = engine.api.networks(filters=_filters())
-    return [_Thing(each["Name"], each.get("Labels") or {}) for each in found]
+    return [_Thing(each["Name"], each["Id"], each.get("Labels") or {}) for each in found]
 
 
 def _volumes(engine: Engine) -> list[_Thing]:
     found = engine.api.volumes(filters=_filters())["Volumes"] or []
-    return [_Thing(each["Name"], each.get("Labels") or {}) for each in found]
+    return [_Thing(each["Name"], each["Name"], each.get("Labels") or {}) for each in found]
