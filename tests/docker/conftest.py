@@ -2,10 +2,11 @@
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from docker.errors import APIError
 
 from pytest_harbor.environment.docker import (
     ContainerSpec,
@@ -46,9 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def engine(engine: Engine) -> Iterator[Engine]:
-    """The engine, rid of everything of this run at the end."""
+    """The engine, rid of everything of this run at the end; images for all runs stay."""
     yield engine
     remove_run(engine, engine.run_id, kept=True)
+    for image in engine.api.images(filters={"label": "pytest-harbor.test-only"}):
+        with suppress(APIError):  # another process of the suite removes it, or still uses it
+            engine.api.remove_image(image["Id"], force=True)
 
 
 @contextmanager

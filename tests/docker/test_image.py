@@ -38,9 +38,9 @@ def builder(request: pytest.FixtureRequest, engine: Engine, monkeypatch: pytest.
 
 
 @pytest.fixture
-def fresh(tmp_path: Path) -> str:
+def fresh() -> str:
     """A Dockerfile's first lines, with which no image exists yet."""
-    return f"FROM debian:bookworm-slim\nLABEL test={tmp_path.name}-{os.urandom(6).hex()}\n"
+    return f"FROM debian:bookworm-slim\nLABEL pytest-harbor.test-only={os.urandom(6).hex()}\n"
 
 
 def commands(engine: Engine) -> str:
