@@ -67,7 +67,9 @@ def test_a_signal_is_told_as_128_and_its_number(box: DockerEnvironment, signal: 
     assert result.stderr == ""
 
 
-def test_a_command_that_kills_what_runs_it_still_ends(box: DockerEnvironment):
+def test_a_command_that_kills_what_runs_it_still_ends(make_box: MakeBox):
+    box = make_box()
+    box.start()
     result = box.exec("kill -9 $PPID; exit 0")
     assert result.exit_code == 137
     assert box.exec(["true"]).exit_code == 0
