@@ -85,9 +85,9 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
     return collect.collect_folder(path, parent)
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Report what the options asked for and collection did not find."""
-    collect.check_selection(config, items)
+def pytest_collection_modifyitems(config: pytest.Config) -> None:
+    """Report what --harbor-tasks asked for and collection did not find."""
+    labels.check_patterns(config)
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:

@@ -20,7 +20,7 @@ import pytest
 from pytest_harbor.errors import Problem, TaskFormatError
 from pytest_harbor.plugin import guard, labels
 from pytest_harbor.plugin.notices import printable, warn
-from pytest_harbor.plugin.options import check_variables, settings
+from pytest_harbor.plugin.options import missing_variables_text, settings
 from pytest_harbor.plugin.variants import Variant, variants
 from pytest_harbor.task.layout import CONFIG_FILE
 
@@ -298,6 +298,9 @@ class TrialItem(AboveTask, pytest.Function):
         if fault is not None:
             self.user_properties += [("category", "task"), *labels.properties(self.variant)]
             pytest.fail(labels.fault_text(fault, self.config), pytrace=False)
+        missing = missing_variables_text(self.config)
+        if missing is not None:
+            pytest.fail(missing, pytrace=False)
         super().setup()
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
@@ -329,15 +332,3 @@ def _is_dropped(path: Path, config: pytest.Config) -> bool | None:
         config.stash.setdefault(_REFUSED, {})[path] = message
         return None
     return True
-
-
-def check_selection(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Report patterns of ``--harbor-tasks`` that fit no task, and missing variables.
-
-    Raises:
-        pytest.UsageError: Trials were collected that cannot get their variables, or the
-            user's filters make the warning an error.
-    """
-    labels.check_patterns(config)
-    if any(isinstance(item, TrialItem) for item in items):
-        check_variables(config)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import keyword
 import os
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_harbor.errors import Problem, TaskFormatError
-from pytest_harbor.plugin.notices import is_printable, printable, warn
+from pytest_harbor.plugin.notices import is_printable, printable, show, warn
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.variants import Variant
 
@@ -26,7 +25,7 @@ MARKER = (
     "Harbor task; other plain values of the task's [metadata] are arguments too"
 )
 
-_AWKWARD = re.compile(r"\[|\]|::")
+_AWKWARD = ("[", "]", "::")
 _OWN_ARGUMENTS = frozenset({"name", "steps", "network", "agent", "model", "attempt"})
 
 
@@ -86,10 +85,10 @@ def keywords(task: Task) -> Iterator[str]:
 
 def awkward_names(node: pytest.Collector) -> Iterator[Problem]:
     """Warn of a path that pytest cannot read back from the command line."""
-    if not _AWKWARD.search(str(node.path)):
+    if not any(mark in str(node.path) for mark in _AWKWARD):
         return
     relative = _relative(node.path.parent, node.config.rootpath)
-    found = sorted(set(_AWKWARD.findall(relative)))
+    found = [mark for mark in _AWKWARD if mark in relative]
     if found:
         yield Problem(
             node.path,
@@ -141,9 +140,17 @@ def check_patterns(config: pytest.Config) -> None:
     patterns = config.stash.get(_PATTERNS, _Patterns())
     for pattern in settings(config).tasks:
         if pattern not in patterns.used:
-            message = _unused(pattern, patterns.seen)
-            if warn(config, message, config.inipath or config.rootpath):
-                raise pytest.UsageError(message)
+            _report_unused(config, _unused(pattern, patterns.seen))
+
+
+def _report_unused(config: pytest.Config, message: str) -> None:
+    place = config.inipath or config.rootpath
+    if not warn(config, message, place):
+        return
+    if not hasattr(config, "workerinput"):
+        raise pytest.UsageError(message)
+    # A worker that ends here would take xdist's controller down with it.
+    show(config, message, place)
 
 
 def _unused(pattern: str, seen: set[str]) -> str:

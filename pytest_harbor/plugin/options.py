@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -87,8 +87,7 @@ class Settings:
     keep: Literal["failed", "all"] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Option:
+class _Option(NamedTuple):
     """One option and its ini twin.
 
     Attributes:
@@ -345,16 +344,17 @@ def _agent_env(
     return resolve_env(present, environ, where="harbor_agent_env"), missing
 
 
-def check_variables(config: pytest.Config) -> None:
-    """Refuse to run trials without a variable that the ini file hands to the agents.
+def missing_variables_text(config: pytest.Config) -> str | None:
+    """Say which variables of the ini file this process lacks; None where it has all.
 
     The command line is checked when it is read. An ini file counts for runs without
-    trials too, which need no credentials: so this is asked once trials were collected.
+    trials too, which need no credentials: so this is asked by each trial.
     """
     missing = settings(config).missing_env
-    if missing:
-        place = f"{config.inipath}: " if config.inipath else ""
-        raise pytest.UsageError(f"{place}harbor_agent_env: {missing_text(missing)}")
+    if not missing:
+        return None
+    place = f"{config.inipath}: " if config.inipath else ""
+    return f"{place}harbor_agent_env: {missing_text(missing)}"
 
 
 def _output(config: pytest.Config, text: str | None) -> Path:

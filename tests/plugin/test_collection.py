@@ -134,7 +134,6 @@ class TestWarnings:
         assert (outcomes["skipped"], outcomes["errors"]) == (1, 1)
 
     def test_may_be_silenced(self, project):
-        project.ini("ignore::pytest_harbor.plugin.HarborWarning")
         project.ini("    ignore::pytest_harbor.plugin.HarborWarning")
         project.run().assert_outcomes(skipped=2, warnings=0)
 
@@ -240,6 +239,12 @@ class TestSelectingTasks:
         outcomes = result.parseoutcomes()
         assert (outcomes["skipped"], outcomes["warnings"]) == (1, 1)
         result.stdout.fnmatch_lines(["*--harbor-tasks: no task fits 'thre'. Near: three*"])
+
+    def test_workers_warn_though_it_may_be_an_error(self, project):
+        result = project.run_process("--harbor-tasks=thre", "-W", "error", "-n2")
+        assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
+        result.stdout.fnmatch_lines(["*no task fits 'thre'*"])
+        assert "INTERNALERROR" not in result.stdout.str()
 
     def test_a_pattern_without_a_task_may_be_an_error(self, project):
         result = project.run("--harbor-tasks=thre", "-W", "error")
