@@ -301,6 +301,49 @@ class Environment(ABC):
             EnvironmentLostError: The box is gone.
         """
 
+    def archive(
+        self,
+        source: str,
+        sink: BinaryIO,
+        *,
+        limits: DownloadLimits = DEFAULT_LIMITS,
+        exclude: Sequence[str] = (),
+    ) -> DownloadReport:
+        """Pack a file or folder so that another environment can :meth:`unpack` it.
+
+        Owners and modes are kept; set-id bits, devices and links that lead out are not.
+
+        Args:
+            source: Absolute path in the box.
+            sink: Takes an uncompressed tar archive with names from the box's root.
+            limits: Where to stop.
+            exclude: Patterns of tar's ``--exclude``: a name, or a path below ``source``.
+
+        Raises:
+            FileNotFoundError: ``source`` does not exist.
+            TransferError: The transfer broke.
+            EnvironmentLostError: The box is gone.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot hand files to another environment")
+
+    def unpack(self, archive: BinaryIO) -> None:
+        """Put what :meth:`archive` packed where it was, with its owners and modes.
+
+        Raises:
+            TransferError: The box refuses.
+            EnvironmentLostError: The box is gone.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot take files of another environment")
+
+    def clear(self, folders: Collection[str]) -> None:
+        """Make folders anew: empty, writable by everybody; done from outside the box.
+
+        Raises:
+            TransferError: The box refuses.
+            EnvironmentLostError: The box is gone.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot clear folders")
+
     @abstractmethod
     def read(self, path: str, *, max_bytes: int = 1024 * 1024) -> bytes:
         """Content of one regular file.

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_harbor.environment.base import DownloadLimits
-from pytest_harbor.environment.docker.extraction import (
+from pytest_harbor.environment.extraction import (
     ByteStream,
     extract,
     is_case_sensitive,

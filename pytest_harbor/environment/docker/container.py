@@ -313,6 +313,30 @@ class DockerEnvironment(Environment):
         self._flush()
         return self._transfer().download(source, target, limits, filter_data)
 
+    def archive(
+        self,
+        source: str,
+        sink: BinaryIO,
+        *,
+        limits: DownloadLimits = DEFAULT_LIMITS,
+        exclude: Sequence[str] = (),
+    ) -> DownloadReport:
+        """Pack a file or folder of the container."""
+        self._flush()
+        return self._transfer().archive(source, sink, limits, exclude)
+
+    def unpack(self, archive: BinaryIO) -> None:
+        """Put what was packed elsewhere where it was."""
+        self._flush()
+        with self._lost_explained():
+            self._transfer().put_file(archive, "restoring files")
+
+    def clear(self, folders: Collection[str]) -> None:
+        """Make folders anew, empty."""
+        with self._put(f"clearing {', '.join(folders)}") as archive:
+            for folder in folders:
+                archive.add_cleared_folder(folder, 0o777)
+
     def read(self, path: str, *, max_bytes: int = 1024 * 1024) -> bytes:
         """Content of one regular file."""
         self._flush()

@@ -6,7 +6,7 @@ import base64
 import json
 import posixpath
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,8 @@ import requests
 from pytest_harbor.environment.base import DownloadLimits, DownloadReport
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.client import Engine
-from pytest_harbor.environment.docker.extraction import ByteStream, extract
+from pytest_harbor.environment.extraction import ByteStream, extract
+from pytest_harbor.environment.repack import repack
 from pytest_harbor.errors import EnvironmentLostError, TransferError
 
 _CHUNK = 128 * 1024
@@ -65,7 +66,10 @@ class Transfer:
 
     def put(self, archive: UploadArchive, doing: str) -> None:
         """Unpack an archive at the container's root."""
-        content = archive.finish()
+        self.put_file(archive.finish(), doing)
+
+    def put_file(self, content: IO[bytes], doing: str) -> None:
+        """Unpack an archive at the container's root."""
         with self._engine.errors(doing, TransferError):
             size = content.seek(0, 2)
             content.seek(0)
@@ -90,6 +94,14 @@ class Transfer:
             return extract(
                 self._chunks(response, source), target, limits=limits, filter_data=filter_data
             )
+
+    def archive(
+        self, source: str, sink: BinaryIO, limits: DownloadLimits, exclude: Sequence[str]
+    ) -> DownloadReport:
+        """Pack a file or folder of the container, made safe."""
+        with closing(self._get(source)) as response:
+            chunks = self._chunks(response, source)
+            return repack(chunks, source, sink, limits=limits, exclude=exclude)
 
     def read(self, path: str, max_bytes: int) -> bytes:
         """Content of one regular file; judged before its first byte is read."""

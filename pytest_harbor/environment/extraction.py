@@ -24,11 +24,11 @@ from pytest_harbor.errors import TransferError
 MAX_SKIPPED = 1000
 """A box can hold any number of things that are skipped; the report names the first."""
 
-_OVERHEAD_BYTES = 10 * 1024
-_BROKEN_STREAM = (tarfile.TarError, EOFError, ValueError, OverflowError, IndexError)
+OVERHEAD_BYTES = 10 * 1024
+BROKEN_STREAM = (tarfile.TarError, EOFError, ValueError, OverflowError, IndexError)
 _FORBIDDEN_ON_WINDOWS = re.compile(r'[<>:"\\|?*]|[. ]$', re.MULTILINE)
 _DISK_FULL = {errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)}
-_KINDS = {
+KINDS = {
     tarfile.SYMTYPE: "link",
     tarfile.LNKTYPE: "hard link",
     tarfile.CHRTYPE: "device",
@@ -81,7 +81,7 @@ class Extraction:
         self._case_sensitive = case_sensitive
         self._bytes = 0
         self._entries = 0
-        self._files: list[str] = []
+        self._sizes: dict[str, int] = {}
         self._skipped: dict[str, str] = {}
         self._seen: dict[str, str] = {}
         self._complete = True
@@ -103,11 +103,13 @@ class Extraction:
 
     def report(self) -> DownloadReport:
         """What was done."""
-        return DownloadReport(tuple(sorted(self._files)), self._skipped, self._complete)
+        return DownloadReport(tuple(sorted(self._sizes)), self._skipped, self._complete)
 
     def _fits(self, member: tarfile.TarInfo) -> bool:
         self._entries += 1
-        self._bytes += member.size if member.isreg() else 0
+        # A second name of a file is written as a copy, so it counts like one.
+        twin = self._sizes.get(member.linkname, 0) if member.islnk() else 0
+        self._bytes += member.size if member.isreg() else twin
         return self._entries <= self._limits.files and self._bytes <= self._limits.total_bytes
 
     def _skip(self, path: str, reason: str) -> None:
@@ -116,8 +118,9 @@ class Extraction:
 
     def _forbidden(self, member: tarfile.TarInfo, path: str) -> str | None:
         """Why a member is not to be written, judged by its kind and name alone."""
-        if not (member.isreg() or member.isdir()):
-            return _KINDS.get(member.type, "unknown kind of entry")
+        is_copy = member.islnk() and member.linkname in self._sizes
+        if not (member.isreg() or member.isdir() or is_copy):
+            return KINDS.get(member.type, "unknown kind of entry")
         if printable(path) != path:
             return "name is not valid text"
         if os.name == "nt" and any(_FORBIDDEN_ON_WINDOWS.search(p) for p in path.split("/")):
@@ -168,10 +171,13 @@ class Extraction:
         mode = (member.mode & 0o777) | 0o600
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
         with os.fdopen(os.open(target, flags, mode), "wb") as file:
-            if content is not None:
+            if member.islnk():
+                with (self._target / member.linkname).open("rb") as twin:
+                    shutil.copyfileobj(twin, file)
+            elif content is not None:
                 source = self._filter_data(content) if self._filter_data else content
                 shutil.copyfileobj(source, file)
-        self._files.append(path)
+            self._sizes[path] = file.tell()
         return None
 
 
@@ -198,13 +204,13 @@ def extract(
     Raises:
         TransferError: The stream is no tar archive or ends too early.
     """
-    bound = limits.total_bytes + (limits.files + 2) * _OVERHEAD_BYTES
+    bound = limits.total_bytes + (limits.files + 2) * OVERHEAD_BYTES
     try:
         with tarfile.open(
             fileobj=cast("IO[bytes]", ByteStream(chunks, bound)), mode="r|", errorlevel=1
         ) as tar:
             return _extract_all(tar, target, limits, filter_data, case_sensitive)
-    except _BROKEN_STREAM as error:
+    except BROKEN_STREAM as error:
         raise TransferError(f"the archive from the container is broken: {error}") from error
 
 
@@ -237,6 +243,8 @@ def _members_below(
         # A stream is read once; keeping its members would keep a hostile number of them.
         tar.members = []  # type: ignore[attr-defined, unused-ignore]
         relative = relative_name(member.name, root)
+        if member.islnk():
+            member.linkname = relative_name(member.linkname, root) or ""
         if relative != "":
             yield member, relative, _content(tar, member)
 
