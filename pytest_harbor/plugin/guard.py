@@ -53,11 +53,17 @@ def refuse_ini_file(config: pytest.Config) -> None:
         return
     raise pytest.UsageError(
         f"{inipath}: pytest would take its configuration from inside the task {task.name!r}. "
-        "Files of a task are never obeyed on this machine: a configuration can load plugins "
-        "and change where Python looks for modules.\n"
+        "A task's files must not rule on this machine: a configuration can load plugins and "
+        f"change where Python looks for modules.{_loaded_already(config)}\n"
         f"Run it with another configuration: pytest {_other_configuration(task)} ...\n"
         f"or, if this file is your project's own: pytest -c {inipath} ..."
     )
+
+
+def _loaded_already(config: pytest.Config) -> str:
+    if not any(option.startswith("-p") for option in config.getini("addopts")):
+        return ""
+    return " Its addopts have -p: pytest imported that plugin before any other could object."
 
 
 def _configures_pytest(inipath: Path) -> bool:

@@ -267,6 +267,15 @@ def test_a_plugin_named_in_a_tasks_ini_file_stops_the_run(hostile):
     hostile.assert_nothing_was_imported()
 
 
+def test_a_plugin_that_a_tasks_ini_file_did_load_is_admitted(hostile):
+    (hostile.path / "tasks/hello/loaded.py").write_text("")
+    ini = "[pytest]\npythonpath = .\naddopts = -p loaded\n"
+    (hostile.path / "tasks/hello/pytest.ini").write_text(ini)
+    result = hostile.run("tasks/hello")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*Its addopts have -p: pytest imported that plugin before*"])
+
+
 def test_arguments_elsewhere_stay_as_they_are(hostile):
     (hostile.path / "checks").mkdir()
     (hostile.path / "checks/test_x.py").write_text("class TestX:\n    def test_x(self): pass\n")
