@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import replace
-from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO
+from collections.abc import Sequence
+from typing import Any
 
 from docker.errors import APIError
 
-from pytest_harbor.environment.base import (
-    DEFAULT_LIMITS,
-    DownloadLimits,
-    DownloadReport,
-    Environment,
-    ExecResult,
-)
 from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
@@ -28,16 +17,15 @@ from pytest_harbor.environment.docker.client import (
     Engine,
     explanation,
 )
-from pytest_harbor.environment.docker.execution import CommandRunner, why
+from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import Image, ensure_image
 from pytest_harbor.environment.docker.naming import container_name, kept_name
 from pytest_harbor.environment.docker.network import ensure_run_network, forget_run_network
+from pytest_harbor.environment.docker.operations import ContainerOperations
 from pytest_harbor.environment.docker.spec import ContainerSpec
-from pytest_harbor.environment.docker.transfer import Transfer
 from pytest_harbor.errors import (
     EngineUnavailableError,
     EnvironmentFault,
-    EnvironmentLostError,
     EnvironmentStartError,
     EnvironmentStartTimeoutError,
     ImageNotFoundError,
@@ -49,25 +37,14 @@ LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
 _KEEPALIVE = "sleep infinity || read -r _"
 _NOT_THERE = re.compile(r"executable file not found|no such file or directory", re.IGNORECASE)
 _NETWORK_GONE = re.compile(r"network \S+ not found", re.IGNORECASE)
-_KILLED = 137
-_LOG_LINES = 15
 _SERVICE_LOG = {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "1"}}
-
-# What the kernel counted, in both versions of its memory controller.
-_OOM_COUNT = """\
-for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
-  while read -r key value; do
-    [ "$key" = oom_kill ] && echo "$value"
-  done <"$file"
-done 2>/dev/null
-"""
 
 
 class NetworkGoneError(EnvironmentStartError):
     """The run's network was removed between two containers."""
 
 
-class DockerEnvironment(Environment):
+class DockerEnvironment(ContainerOperations):
     """A box that is one container of a Docker engine.
 
     :meth:`start` makes the container and nothing more: the log folders and the spec's
@@ -75,22 +52,12 @@ class DockerEnvironment(Environment):
     """
 
     def __init__(self, spec: ContainerSpec, engine: Engine) -> None:
+        super().__init__(engine, container_name(spec.name_hint))
         self._spec = spec
-        self._engine = engine
-        self._name = container_name(spec.name_hint)
         self._created = False
         self._kept = False
         self._image: Image | None = None
-        self._runner: CommandRunner | None = None
-        self._lacks_first_files = False
-        self._proved_alive = False
-        self._oom_kills = 0
         self._notes: list[str] = []
-
-    @property
-    def name(self) -> str:
-        """Name of the container."""
-        return self._name
 
     @property
     def image(self) -> str:
@@ -111,6 +78,10 @@ class DockerEnvironment(Environment):
     def workdir(self) -> str:
         """The spec's folder, else the image's."""
         return self._spec.workdir or (self._image.workdir if self._image else "/")
+
+    @property
+    def _memory_is_limited(self) -> bool:
+        return bool(self._spec.memory_mb)
 
     def start(self, *, timeout_sec: float | None = None) -> None:
         """Build or find the image, create the container and start it."""
@@ -234,175 +205,6 @@ class DockerEnvironment(Environment):
             f"remove all of this run: docker rm -f -v "
             f"$(docker ps -aq --filter label={RUN_LABEL}={run})"
         )
-
-    def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        user: str | int | None = None,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout_sec: float | None = None,
-        output: BinaryIO | None = None,
-        merge_streams: bool = False,
-    ) -> ExecResult:
-        """Run one command and wait for it."""
-        runner = self._runner_or_raise()
-        self._flush()
-        with self._lost_explained(), self._engine.errors("running a command", EnvironmentLostError):
-            result = runner.run(
-                command,
-                directory=posixpath.join(self.workdir, cwd or ""),
-                user="" if user is None else str(user),
-                env=env,
-                deadline=Deadline(timeout_sec),
-                sink=output,
-                merge=merge_streams,
-            )
-        self._proved_alive = True
-        if self._may_be_out_of_memory(result) and self._count_oom_kills():
-            return replace(result, out_of_memory=True)
-        return result
-
-    def _may_be_out_of_memory(self, result: ExecResult) -> bool:
-        if not self._spec.memory_mb or result.exit_code in (0, None):
-            return False
-        return result.exit_code == _KILLED or "Killed" in result.output
-
-    def _count_oom_kills(self) -> bool:
-        """Whether the kernel has killed for memory since the last look."""
-        result = self._runner_or_raise().run(
-            ["sh", "-c", _OOM_COUNT], directory="/", user="0", deadline=Deadline(10.0)
-        )
-        counted = sum(int(word) for word in result.stdout.split() if word.isdigit())
-        grown, self._oom_kills = counted > self._oom_kills, counted
-        return grown
-
-    def upload(
-        self,
-        source: Path,
-        target: str,
-        *,
-        executable: Collection[str] = (),
-        include: Callable[[PurePosixPath], bool] | None = None,
-        replace: bool = False,
-        clear: Collection[str] = (),
-    ) -> None:
-        """Copy a file, or a folder's content, into the container; owned by root."""
-        with self._put(f"uploading {source} to {target}") as archive:
-            for folder in clear:
-                archive.add_cleared_folder(folder, 0o777)
-            archive.add_tree(
-                source, target, executable=executable, include=include, replace=replace
-            )
-
-    def write(self, path: str, data: bytes | str, *, mode: int = 0o644) -> None:
-        """Write one file, owned by root."""
-        with self._put(f"writing {path}") as archive:
-            archive.add_bytes(path, data.encode() if isinstance(data, str) else data, mode)
-
-    def download(
-        self,
-        source: str,
-        target: Path,
-        *,
-        limits: DownloadLimits = DEFAULT_LIMITS,
-        filter_data: Callable[[BinaryIO], BinaryIO] | None = None,
-    ) -> DownloadReport:
-        """Copy a file, or a folder's content, out of the container."""
-        self._flush()
-        return self._transfer().download(source, target, limits, filter_data)
-
-    def archive(
-        self,
-        source: str,
-        sink: BinaryIO,
-        *,
-        limits: DownloadLimits = DEFAULT_LIMITS,
-        exclude: Sequence[str] = (),
-    ) -> DownloadReport:
-        """Pack a file or folder of the container."""
-        self._flush()
-        return self._transfer().archive(source, sink, limits, exclude)
-
-    def unpack(self, archive: BinaryIO) -> None:
-        """Put what was packed elsewhere where it was."""
-        self._flush()
-        with self._lost_explained():
-            self._transfer().put_file(archive, "restoring files")
-
-    def clear(self, folders: Collection[str]) -> None:
-        """Make folders anew, empty."""
-        with self._put(f"clearing {', '.join(folders)}") as archive:
-            for folder in folders:
-                archive.add_cleared_folder(folder, 0o777)
-
-    def read(self, path: str, *, max_bytes: int = 1024 * 1024) -> bytes:
-        """Content of one regular file."""
-        self._flush()
-        return self._transfer().read(path, max_bytes)
-
-    def _transfer(self) -> Transfer:
-        self._runner_or_raise()
-        return Transfer(self._engine, self._name)
-
-    @contextmanager
-    def _put(self, doing: str) -> Iterator[UploadArchive]:
-        """An archive that is sent at the end, behind the first files if they are missing."""
-        transfer = self._transfer()
-        with closing(UploadArchive()) as archive:
-            if self._lacks_first_files:
-                self._add_first_files(archive)
-            yield archive
-            with self._lost_explained():
-                transfer.put(archive, doing)
-        self._lacks_first_files = False
-
-    def _flush(self) -> None:
-        if self._lacks_first_files:
-            with self._put("making the log folders"):
-                pass
-
-    def _runner_or_raise(self) -> CommandRunner:
-        if self._runner is None:
-            raise EnvironmentLostError(f"{self._name} is not started, or is stopped already")
-        return self._runner
-
-    @contextmanager
-    def _lost_explained(self) -> Iterator[None]:
-        """Say how the container ended; if before its first command, that it never worked."""
-        try:
-            yield
-        except EnvironmentLostError as error:
-            kind, reason = self._end_of_container()
-            if reason:
-                raise kind(reason) from error
-            raise
-
-    def _end_of_container(self) -> tuple[type[EnvironmentFault], str]:
-        try:
-            inspected = self._engine.api.inspect_container(self._name)
-            state = inspected["State"]
-            log = self._engine.api.logs(self._name, tail=_LOG_LINES).decode(errors="replace")
-        except (APIError, OSError):
-            return EnvironmentLostError, ""
-        if state["Running"]:
-            return EnvironmentLostError, ""
-        ending = f"{why(state)}{_indented(log)}"
-        if self._proved_alive:
-            return EnvironmentLostError, f"{self._name} stopped: {ending}"
-        entrypoint = (inspected.get("Config") or {}).get("Entrypoint")
-        cause = (
-            f"its ENTRYPOINT {entrypoint} has to run the command that it is given, "
-            'as with `exec "$@"`'
-            if entrypoint
-            else "its first process ended"
-        )
-        return EnvironmentStartError, f"{self._name} stopped at once, {cause}: {ending}"
-
-
-def _indented(log: str) -> str:
-    return "".join(f"\n  | {line}" for line in log.splitlines())
 
 
 def remove_container(engine: Engine, name: str) -> None:
