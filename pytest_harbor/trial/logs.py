@@ -17,8 +17,7 @@ class LogFile(io.RawIOBase):
     def __init__(self, path: Path, redactor: Redactor, max_bytes: int = MAX_LOG_BYTES) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file = path.open("wb", buffering=64 * 1024)
-        self._redactor = redactor
-        self._held = b""
+        self._stream = redactor.stream()
         self._left = max_bytes
         self._dropped = 0
 
@@ -28,22 +27,20 @@ class LogFile(io.RawIOBase):
 
     def write(self, data: bytes) -> int:  # type: ignore[override]
         """Append; nothing is ever refused."""
-        ready, self._held = self._redactor.split(self._held + bytes(data))
-        self._append(ready)
-        return len(data)
+        piece = bytes(data)
+        self._append(self._stream.feed(piece))
+        return len(piece)
 
     def close(self) -> None:
         """Write what was held back, and how much was dropped."""
         if self.closed:
             return
-        try:
-            self._append(self._redactor.data(self._held))
+        super().close()
+        with self._file:
+            self._append(self._stream.finish())
             if self._dropped:
                 notice = f"\n[pytest-harbor: {self._dropped} more bytes were dropped]\n"
                 self._file.write(notice.encode())
-        finally:
-            self._file.close()
-            super().close()
 
     def _append(self, data: bytes) -> None:
         kept = data[: self._left]

@@ -3,64 +3,90 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable
-from typing import BinaryIO, cast
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import AnyStr, BinaryIO, cast
 
 REDACTED = "[REDACTED]"
 MIN_SECRET_CHARS = 4
 """Shorter values occur by chance in any output; taking them out would only garble it."""
 
+# Switches under names such as AUTH_ENABLED. Without them no JSON file could be written,
+# a reward least of all.
+_COMMON_WORDS = frozenset({"true", "false", "null", "none"})
 _CHUNK = 64 * 1024
 
 
 class Redactor:
-    """Replaces every known secret by ``[REDACTED]``."""
+    """Replaces every known secret by ``[REDACTED]``.
+
+    A secret is known as it is and as JSON writes it. Where secrets overlap, all that
+    belongs to any of them goes, and one ``[REDACTED]`` stands for it.
+    """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        kept = {secret for secret in secrets if len(secret) >= MIN_SECRET_CHARS}
-        # Longest first: a secret that contains another must go as a whole.
-        self._texts = sorted(kept, key=lambda secret: (-len(secret), secret))
+        known = [secret for secret in secrets if _is_worth_hiding(secret)]
+        self._texts = sorted({form for secret in known for form in _forms(secret)})
         self._bytes = [text.encode("utf-8", "surrogateescape") for text in self._texts]
-        self.longest = max((len(data) for data in self._bytes), default=0)
 
     def text(self, text: str) -> str:
         """``text`` without secrets."""
-        for secret in self._texts:
-            text = text.replace(secret, REDACTED)
-        return text
+        return _without(text, list(_spans(text, self._texts)), REDACTED)
 
     def data(self, data: bytes) -> bytes:
         """``data`` without secrets."""
-        for secret in self._bytes:
-            data = data.replace(secret, REDACTED.encode())
-        return data
+        return _without(data, list(_spans(data, self._bytes)), REDACTED.encode())
+
+    def stream(self) -> RedactingStream:
+        """Take secrets out of bytes that come piece by piece."""
+        return RedactingStream(self._bytes)
 
     def reader(self, source: BinaryIO) -> BinaryIO:
         """A reader of ``source`` that yields its bytes without secrets."""
         if not self._bytes:
             return source
-        return cast("BinaryIO", io.BufferedReader(_RedactingReader(source, self)))
+        return cast("BinaryIO", io.BufferedReader(_RedactingReader(source, self.stream())))
 
-    def split(self, data: bytes) -> tuple[bytes, bytes]:
-        """What of a stream may go on, without secrets, and what must wait for more.
 
-        What waits is at most one byte shorter than the longest secret, and never cuts
-        through a secret that is already whole.
-        """
-        cleaned = self.data(data)
-        for start in range(max(len(cleaned) - self.longest + 1, 0), len(cleaned)):
-            tail = cleaned[start:]
-            if any(secret.startswith(tail) for secret in self._bytes):
-                return cleaned[:start], tail
-        return cleaned, b""
+class RedactingStream:
+    """Gives the same bytes as :meth:`Redactor.data`, however they are cut into pieces.
+
+    What may become a secret with the next piece is held back: always less than the
+    longest secret.
+    """
+
+    def __init__(self, secrets: Sequence[bytes]) -> None:
+        self._secrets = secrets
+        self._held = b""
+        self._covered = 0  # so many bytes of those held belong to a secret that was replaced
+
+    def feed(self, piece: bytes) -> bytes:
+        """Take a piece; give what may go on."""
+        data = self._held + piece
+        return self._release(data, _start_of_unfinished(data, self._secrets))
+
+    def finish(self) -> bytes:
+        """There are no more pieces; give what was held back."""
+        return self._release(self._held, len(self._held))
+
+    def _release(self, data: bytes, end: int) -> bytes:
+        if not end:
+            self._held = data
+            return b""
+        begun = [(0, self._covered)] if self._covered else []
+        found = _merged([*begun, *_spans(data, self._secrets)])
+        spans = [span for span in found if span[0] < end]
+        last = spans[-1][1] if spans else 0
+        self._held, self._covered = data[end:], max(last - end, 0)
+        released = _without(data[: max(end, last)], spans, REDACTED.encode())
+        return released.removeprefix(REDACTED.encode()) if begun else released
 
 
 class _RedactingReader(io.RawIOBase):
-    def __init__(self, source: BinaryIO, redactor: Redactor) -> None:
+    def __init__(self, source: BinaryIO, stream: RedactingStream) -> None:
         self._source = source
-        self._redactor = redactor
-        self._ready = b""
-        self._held = b""
+        self._stream = stream
+        self._ready = memoryview(b"")
         self._ended = False
 
     def readable(self) -> bool:
@@ -68,12 +94,67 @@ class _RedactingReader(io.RawIOBase):
 
     def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
         while not self._ready and not self._ended:
-            chunk = self._source.read(_CHUNK)
-            self._ended = not chunk
-            if self._ended:
-                self._ready, self._held = self._redactor.data(self._held), b""
-            else:
-                self._ready, self._held = self._redactor.split(self._held + chunk)
+            piece = self._source.read(_CHUNK)
+            self._ended = not piece
+            self._ready = memoryview(self._stream.feed(piece) if piece else self._stream.finish())
         taken, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
         buffer[: len(taken)] = taken
         return len(taken)
+
+
+def _is_worth_hiding(secret: str) -> bool:
+    return len(secret) >= MIN_SECRET_CHARS and secret.lower() not in _COMMON_WORDS
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield secret
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+
+
+def _spans(data: AnyStr, secrets: Iterable[AnyStr]) -> Iterator[tuple[int, int]]:
+    """Start and end of whatever belongs to a secret, in order; none touches another's inside."""
+    return _merged(
+        (start, start + len(secret)) for secret in secrets for start in _places(data, secret)
+    )
+
+
+def _places(data: AnyStr, secret: AnyStr) -> Iterator[int]:
+    start = data.find(secret)
+    while start >= 0:
+        yield start
+        start = data.find(secret, start + 1)
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Make one span of those that overlap; those that only touch stay two."""
+    current: tuple[int, int] | None = None
+    for start, end in sorted(spans):
+        if current is None or start >= current[1]:
+            if current is not None:
+                yield current
+            current = (start, end)
+        else:
+            current = (current[0], max(current[1], end))
+    if current is not None:
+        yield current
+
+
+def _without(data: AnyStr, spans: Sequence[tuple[int, int]], instead: AnyStr) -> AnyStr:
+    if not spans:
+        return data
+    starts = [0, *(end for _, end in spans)]
+    ends = [*(start for start, _ in spans), len(data)]
+    return instead.join(data[start:end] for start, end in zip(starts, ends, strict=True))
+
+
+def _start_of_unfinished(data: bytes, secrets: Iterable[bytes]) -> int:
+    """Where the first part begins that more bytes may make a secret; the end if none does."""
+    first = len(data)
+    for secret in secrets:
+        start = data.find(secret[:1], max(len(data) - len(secret) + 1, 0))
+        while 0 <= start < first:
+            if secret.startswith(data[start:]):
+                first = start
+            start = data.find(secret[:1], start + 1)
+    return first
