@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import secrets
 import string
@@ -16,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pytest_harbor.errors import OptionError
 from pytest_harbor.result.trial import TrialResult
 from pytest_harbor.trial.logs import LogFile
 from pytest_harbor.trial.secrets import Redactor
@@ -36,7 +38,8 @@ def write_whole(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         # No fsync: this guards against a killed process, and a flush costs each trial dearly.
-        draft.write_text(text, encoding="utf-8")
+        # A path that is no text comes as surrogates; so written, they are JSON's own escapes.
+        draft.write_text(text, encoding="utf-8", errors="backslashreplace")
         draft.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -46,8 +49,21 @@ def write_whole(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: Mapping[str, Any], redactor: Redactor | None = None) -> None:
     """Write JSON as Harbor does, four spaces deep, without secrets."""
-    text = json.dumps(value, indent=4, ensure_ascii=False, default=str)
-    write_whole(path, (redactor.text(text) if redactor else text) + "\n")
+    content = _plain(value, redactor or Redactor())
+    write_whole(path, json.dumps(content, indent=4, ensure_ascii=False) + "\n")
+
+
+def _plain(value: Any, redactor: Redactor) -> Any:
+    """What JSON can say of a value; an agent's own may be anything."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one, redactor) for key, one in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(one, redactor) for one in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, int):
+        return value
+    return redactor.text(str(value))
 
 
 class TrialRecord:
@@ -62,12 +78,18 @@ class TrialRecord:
 
     @staticmethod
     def _claim(job_dir: Path, short_name: str) -> tuple[str, Path]:
-        job_dir.mkdir(parents=True, exist_ok=True)
-        while True:
-            name = trial_name(short_name)
-            with contextlib.suppress(FileExistsError):
-                (job_dir / name).mkdir()
-                return name, (job_dir / name).absolute()
+        try:
+            job_dir.mkdir(parents=True, exist_ok=True)
+            while True:
+                name = trial_name(short_name)
+                with contextlib.suppress(FileExistsError):
+                    (job_dir / name).mkdir()
+                    return name, (job_dir / name).absolute()
+        except OSError as error:
+            raise OptionError(
+                f"cannot make the folder of a trial in {job_dir}: {error.strerror}; name another"
+                " place with --harbor-output"
+            ) from error
 
     @property
     def agent_dir(self) -> Path:
@@ -95,8 +117,9 @@ class TrialRecord:
 
     def note(self, text: str) -> None:
         """Add a line to ``trial.log``."""
-        with (self.path / "trial.log").open("a", encoding="utf-8") as file:
-            file.write(f"{datetime.now(UTC).isoformat()} {self.redactor.text(text)}\n")
+        line = f"{datetime.now(UTC).isoformat()} {self.redactor.text(text)}\n"
+        with (self.path / "trial.log").open("ab") as file:
+            file.write(line.encode("utf-8", "backslashreplace"))
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write ``config.json``."""
