@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,6 @@ AGENTS = "pytest_harbor.agents"
 
 ENVIRONMENTS = "pytest_harbor.environments"
 """Entry point group of backends: a name and a callable ``EnvironmentRequest -> Environment``."""
-
-
-def agent_names() -> list[str]:
-    """Every agent that is known by name, sorted."""
-    return sorted({point.name for point in entry_points(group=AGENTS)})
 
 
 def make_agent(
@@ -51,16 +47,27 @@ def make_agent(
             f"--harbor-agent={name}: {kind!r} is no agent; it must be a subclass of"
             " pytest_harbor.Agent"
         )
-    try:
-        inspect.signature(kind).bind(model_name=model, **(kwargs or {}))
-    except TypeError as error:
-        raise OptionError(
-            f"--harbor-agent={name}: {error}; the agent takes"
-            f" {kind.__name__}{inspect.signature(kind)}; change --harbor-agent-kwarg"
-        ) from None
-    agent: Agent = kind(model_name=model, **(kwargs or {}))
+    arguments = {**({} if model is None else {"model_name": model}), **(kwargs or {})}
+    _check_arguments(name, kind, arguments)
+    agent: Agent = kind(**arguments)
     agent.name = agent.name or name
     return agent
+
+
+def _check_arguments(name: str, kind: type[Agent], arguments: Mapping[str, Any]) -> None:
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise OptionError(
+            f"--harbor-agent={name}: {kind.__name__} has no {', '.join(missing)}(); every agent"
+            " needs one"
+        )
+    signature = inspect.signature(kind)
+    try:
+        signature.bind(**arguments)
+    except TypeError as error:
+        raise OptionError(
+            f"--harbor-agent={name}: {error}; the agent takes {kind.__name__}{signature}; its"
+            " arguments come from --harbor-agent-kwarg, model_name from --harbor-model"
+        ) from None
 
 
 def find_backend(name: str) -> Callable[..., Any]:
@@ -69,36 +76,53 @@ def find_backend(name: str) -> Callable[..., Any]:
     Raises:
         OptionError: No such backend.
     """
-    for point in entry_points(group=ENVIRONMENTS, name=name):
-        backend: Callable[..., Any] = point.load()
-        return backend
-    known = sorted({point.name for point in entry_points(group=ENVIRONMENTS)})
-    raise OptionError(f"no environment backend {name!r}; known: {', '.join(known)}")
+    backend: Callable[..., Any] = _loaded(ENVIRONMENTS, name, f"environment backend {name!r}")
+    return backend
 
 
 def _named(name: str) -> Any:
-    for point in entry_points(group=AGENTS, name=name):
-        return point.load()
-    known = agent_names()
-    near = difflib.get_close_matches(name, known, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise OptionError(
-        f"--harbor-agent={name}: no such agent{hint} Known: {', '.join(known)}; any other is"
-        " named by its import path, package.module:Class"
+    return _loaded(
+        AGENTS,
+        name,
+        f"--harbor-agent={name}",
+        "; any other is named by its import path, package.module:Class",
     )
+
+
+def _loaded(group: str, name: str, what: str, advice: str = "") -> Any:
+    """What the entry point of a group loads; ``what`` begins the message where there is none."""
+    for point in entry_points(group=group, name=name):
+        try:
+            return point.load()
+        except Exception as error:
+            raise OptionError(f"{what}: {point.value}: {_in_words(error)}") from error
+    known = sorted({point.name for point in entry_points(group=group)})
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else "."
+    raise OptionError(f"{what}: there is none{hint} Known: {', '.join(known)}{advice}")
 
 
 def _imported(path: str, root: Path | None) -> Any:
     module_name, _, attribute = path.partition(":")
+    if not module_name or not attribute:
+        raise OptionError(f"--harbor-agent={path}: expected package.module:Class")
     try:
         with _importable(root):
-            return getattr(import_module(module_name), attribute)
-    except ImportError as error:
-        raise OptionError(f"--harbor-agent={path}: cannot import {module_name}: {error}") from error
+            module = import_module(module_name)
+    except Exception as error:
+        raise OptionError(
+            f"--harbor-agent={path}: cannot import {module_name}: {_in_words(error)}"
+        ) from error
+    try:
+        return attrgetter(attribute)(module)
     except AttributeError:
         raise OptionError(
             f"--harbor-agent={path}: module {module_name} has no {attribute!r}"
         ) from None
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 @contextmanager
