@@ -26,6 +26,7 @@
         │   ├── AgentCrashError
         │   └── AgentUnableError       credentials, quota, outage: category "agent"
         └── VerifierFault          no valid verdict: category "task"
+            ├── CollectHookError       under --harbor-strict-collect alone
             ├── VerifierTimeoutError
             ├── RewardFileNotFoundError
             ├── RewardFileEmptyError
@@ -188,6 +189,10 @@ class AgentUnableError(AgentFault):
 
 class VerifierFault(TrialError):
     """The task's verifier gave no valid verdict."""
+
+
+class CollectHookError(VerifierFault):
+    """A collect hook of the task failed, and the run asked for that to count."""
 
 
 class VerifierTimeoutError(VerifierFault, TimeoutError):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
     from pytest_harbor.environment.base import Environment
-    from pytest_harbor.task.reader import Task
+    from pytest_harbor.task.model import Step, Task
 
 
 @dataclass(slots=True)
@@ -27,6 +27,7 @@ class AgentContext:
 
     Attributes:
         task: The task as read; the oracle needs its files. Do not change it.
+        step: The step that is worked on; None in a single-step task, and in ``setup``.
         timeout_sec: Seconds that the agent phase may take; None: no limit.
         user: User to run as in the environment; None: the image's.
         env: Variables for the agent's commands; values may be secret.
@@ -52,6 +53,7 @@ class AgentContext:
     n_output_tokens: int | None = None
     cost_usd: float | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    step: Step | None = None
 
     def open_log(self, name: str) -> BinaryIO:
         """Open ``logs_dir/name`` for writing; the caller closes it."""

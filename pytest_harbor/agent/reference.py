@@ -14,7 +14,7 @@ from pytest_harbor.environment.script import script_argv
 from pytest_harbor.errors import AgentTimeoutError, UnsupportedError
 from pytest_harbor.task.ignore import upload_filter
 from pytest_harbor.task.layout import SOLUTION_DIR
-from pytest_harbor.task.reader import Task
+from pytest_harbor.task.model import Step, Task
 from pytest_harbor.task.template import resolve_env
 
 
@@ -40,18 +40,15 @@ class OracleAgent(Agent):
 
     def check(self, task: Task) -> None:
         """Skip a task that has no solution; resolve ``[solution.env]`` while nothing is lost."""
-        self._script(task)
+        for step in task.steps or (None,):
+            self._solution(task, step)
         self._solution_env(task)
 
     def run(self, instruction: str, environment: Environment, context: AgentContext) -> None:
         """Upload ``solution/`` and run its script; a status other than 0 is only recorded."""
-        script = self._script(context.task)
-        relative = script.relative_to(context.task.solution_dir)
+        folder, script = self._solution(context.task, context.step)
         environment.upload(
-            context.task.solution_dir,
-            SOLUTION_DIR,
-            executable=[relative.as_posix()],
-            include=upload_filter(context.task.solution_dir),
+            folder, SOLUTION_DIR, executable=[script.name], include=upload_filter(folder)
         )
         env = {
             "DEBIAN_FRONTEND": "noninteractive",
@@ -60,7 +57,7 @@ class OracleAgent(Agent):
         }
         with context.open_log("oracle.txt") as log:
             result = environment.exec(
-                script_argv(script, f"{SOLUTION_DIR}/{relative.as_posix()}"),
+                script_argv(script, f"{SOLUTION_DIR}/{script.name}"),
                 user=context.user,
                 env=env,
                 timeout_sec=context.timeout_sec,
@@ -76,10 +73,13 @@ class OracleAgent(Agent):
                 context.metadata["out_of_memory"] = True
 
     @staticmethod
-    def _script(task: Task) -> Path:
-        if task.solution_script is None:
-            raise UnsupportedError("no solution/solve.sh: the oracle has nothing to run")
-        return task.solution_script
+    def _solution(task: Task, step: Step | None) -> tuple[Path, Path]:
+        """The folder and the script of a step's own solution, else of the task's."""
+        script = step.solution_script if step else task.solution_script
+        if script is not None:
+            return script.parent, script
+        whose = f"step {step.name!r} has" if step else "the task has"
+        raise UnsupportedError(f"{whose} no solution/solve.sh: the oracle has nothing to run")
 
     @staticmethod
     def _solution_env(task: Task) -> dict[str, str]:

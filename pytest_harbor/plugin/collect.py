@@ -32,7 +32,7 @@ def trial(request: pytest.FixtureRequest, harbor_trial: Any) -> None:
     """Every trial's function: the fixture runs the trial, here pytest hears of it."""
     from pytest_harbor.plugin import outcomes
 
-    outcomes.report(request.node, harbor_trial)
+    outcomes.report(request, harbor_trial)
 
 
 _VARIANTS = pytest.StashKey[dict[str, Variant]]()

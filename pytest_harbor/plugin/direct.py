@@ -52,11 +52,9 @@ class Harbor:
         if not isinstance(task, Task):
             task = read_task(self._item.config.rootpath / Path(task))
         worker = self._agent(agent, model, agent_kwargs)
-        item_trial = begin(
-            self._item, self._job, task, worker, network or task_network(task.config)
-        )
+        item_trial = begin(self._item, self._job, task, worker, network or task_network(task))
         verifier = self._item.ihook.pytest_harbor_make_verifier(config=self._item.config, task=task)
-        environment = item_trial.make_environment()
+        environment = item_trial.trial.make_environment()
         try:
             item_trial.trial.start(environment)
             return item_trial.run(environment, verifier)

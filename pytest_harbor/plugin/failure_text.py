@@ -13,12 +13,14 @@ import pytest
 from pytest_harbor.trial.logs import read_tail
 
 if TYPE_CHECKING:
-    from pytest_harbor.result.trial import TrialResult
+    from pytest_harbor.result.reward import Verdict
+    from pytest_harbor.result.trial import StepResult, TrialResult, Work
 
 _TAIL_LINES = 20
 _TAIL_BYTES = 8 * 1024
 _LINE_CHARS = 500
 _SHOWN_TESTS = 10
+_SOURCES = {"steps": "all steps together"}
 
 
 def failure_text(item: pytest.Item, result: TrialResult, *, kept: str = "") -> str:
@@ -29,13 +31,13 @@ def failure_text(item: pytest.Item, result: TrialResult, *, kept: str = "") -> s
         result: Its result.
         kept: How to enter and remove the environment, where it is kept.
     """
-    parts = [headline(result), *_rewards(result), *_faults(result), *_statuses(result)]
-    parts += [f"note: {finding}" for finding in result.findings]
+    parts = [headline(result), *_work_lines(result, headline(result))]
     task = getattr(item, "task", None)
     parts += [f"note: {problem}" for problem in (task.problems if task else ())]
-    parts += _tests(result)
-    parts += _tail("verifier output", result.trial_dir / "verifier" / "test-stdout.txt")
-    parts += [part for log in _agent_logs(result) for part in _tail("agent output", log)]
+    for step in result.steps:
+        parts.append(step_headline(step))
+        parts += [f"  {line}" for line in _work_lines(step, step_headline(step))]
+    parts += _evidence(result)
     parts += [_times(result), f"logs: {_short(result.trial_dir)}"]
     if kept:
         parts.append(kept)
@@ -43,19 +45,77 @@ def failure_text(item: pytest.Item, result: TrialResult, *, kept: str = "") -> s
     return "\n".join(part for part in parts if part)
 
 
+def step_text(result: TrialResult, step: StepResult) -> str:
+    """What is shown of one step."""
+    parts = [step_headline(step), *_work_lines(step, step_headline(step)), *_tests(step)]
+    folder = result.trial_dir / "steps" / step.name
+    parts += [*_tails(folder, result.agent_name), _times(step), f"logs: {_short(folder)}"]
+    return "\n".join(part for part in parts if part)
+
+
+def step_headline(step: StepResult) -> str:
+    """One line: what the step earned, or why it earned nothing."""
+    if step.unmet:
+        return f"step {step.name}: gate not met: {'; '.join(step.unmet)}"
+    if step.verdict is not None:
+        relation = "reaches" if step.verdict.passed else "is below"
+        return f"step {step.name}: reward {_deciding(step.verdict)} {relation} the threshold"
+    first = next(iter(step.faults), None)
+    return f"step {step.name}: no valid reward" + (f": {first.message}" if first else "")
+
+
+def first_failed(result: TrialResult) -> StepResult | None:
+    """The first step that has no reward, or not enough of it."""
+    return next((step for step in result.steps if step.unmet or not step.passed), None)
+
+
+def _work_lines(work: Work, said: str) -> Iterator[str]:
+    """What is known of a step or a trial, without what ``said`` says already."""
+    if work.reward is not None:
+        shown = ", ".join(f"{name}={value:g}" for name, value in work.rewards.items())
+        yield f"rewards: {shown} (from {_SOURCES.get(work.reward.source, work.reward.source)})"
+    for fault in work.faults:
+        if fault.message not in said:
+            yield f"{fault.phase}: {fault.message}"
+    if work.agent_exit_code is not None:
+        yield f"agent exit status: {work.agent_exit_code}"
+    if work.verifier_exit_code is not None:
+        yield f"verifier exit status: {work.verifier_exit_code}"
+    yield from (f"note: {finding}" for finding in work.findings)
+
+
+def _evidence(result: TrialResult) -> Iterator[str]:
+    """Test report and output: the trial's, or those of the step that failed first."""
+    step = first_failed(result)
+    work: Work = result if step is None else step
+    folder = result.trial_dir if step is None else result.trial_dir / "steps" / step.name
+    if step is not None:
+        yield f"the step that failed first: {step.name}"
+    yield from _tests(work)
+    yield from _tails(folder, result.agent_name)
+
+
+def _deciding(verdict: Verdict) -> str:
+    return ", ".join(
+        f"{value:g}" if name == "reward" else f"{name}={value:g}"
+        for name, value in verdict.deciding.items()
+    )
+
+
 def headline(result: TrialResult) -> str:
     """One line: the verdict and whose doing it is."""
     if result.category == "reward" and result.verdict is not None:
         relation = "reaches" if result.verdict.passed else "is below"
-        shown = ", ".join(
-            f"{value:g}" if name == "reward" else f"{name}={value:g}"
-            for name, value in result.verdict.deciding.items()
+        step = None if result.verdict.passed else first_failed(result)
+        where = f" (step {step.name} failed first)" if step else ""
+        return (
+            f"reward {_deciding(result.verdict)} {relation} the threshold"
+            f" {result.threshold:g}{where}"
         )
-        return f"reward {shown} {relation} the threshold {result.threshold:g}"
-    first = {
-        "agent": result.fault("agent_setup") or result.fault("agent"),
-        "task": result.fault("verifier"),
-    }.get(result.category or "") or next(iter(result.faults), None)
+    faults = [fault for work in result.works for fault in work.faults]
+    phases = {"agent": ("agent_setup", "agent"), "task": ("verifier",)}
+    wanted = phases.get(result.category or "", ())
+    first = next((fault for fault in faults if fault.phase in wanted), next(iter(faults), None))
     blame = {
         "agent": "agent fault",
         "task": "task fault: no valid reward",
@@ -93,27 +153,8 @@ def _id_from_here(item: pytest.Item) -> str:
     return os.path.relpath(item.config.rootpath / path, start) + separator + name
 
 
-def _rewards(result: TrialResult) -> Iterator[str]:
-    if result.reward is not None:
-        shown = ", ".join(f"{name}={value:g}" for name, value in result.rewards.items())
-        yield f"rewards: {shown} (from {result.reward.source})"
-
-
-def _faults(result: TrialResult) -> Iterator[str]:
-    for fault in result.faults:
-        if fault.message not in headline(result):
-            yield f"{fault.phase}: {fault.message}"
-
-
-def _statuses(result: TrialResult) -> Iterator[str]:
-    if result.agent_exit_code is not None:
-        yield f"agent exit status: {result.agent_exit_code}"
-    if result.verifier_exit_code is not None:
-        yield f"verifier exit status: {result.verifier_exit_code}"
-
-
-def _tests(result: TrialResult) -> Iterator[str]:
-    report = result.ctrf
+def _tests(work: Work) -> Iterator[str]:
+    report = work.ctrf
     if report is None:
         return
     yield f"verifier's tests: {report.failed} of {report.tests} failed"
@@ -125,10 +166,12 @@ def _tests(result: TrialResult) -> Iterator[str]:
         yield f"  … and {more} more"
 
 
-def _agent_logs(result: TrialResult) -> list[Path]:
-    names = (f"{result.agent_name}.txt", "oracle.txt", "command.txt")
-    folder = result.trial_dir / "agent"
-    return [folder / name for name in dict.fromkeys(names) if (folder / name).is_file()][:1]
+def _tails(folder: Path, agent_name: str) -> Iterator[str]:
+    yield from _tail("verifier output", folder / "verifier" / "test-stdout.txt")
+    names = dict.fromkeys((f"{agent_name}.txt", "oracle.txt", "command.txt"))
+    logs = [folder / "agent" / name for name in names]
+    for log in [log for log in logs if log.is_file()][:1]:
+        yield from _tail("agent output", log)
 
 
 def _tail(title: str, path: Path) -> Iterator[str]:
@@ -146,10 +189,10 @@ def _last_lines(text: str, count: int) -> list[str]:
     return [line[:_LINE_CHARS] for line in printable.strip("\n").split("\n")[-count:] if line]
 
 
-def _times(result: TrialResult) -> str:
+def _times(work: Work) -> str:
     shown = [
         f"{phase.replace('_', ' ')} {timing.seconds:.1f} s"
-        for phase, timing in result.timings.items()
+        for phase, timing in work.timings.items()
     ]
     return "time: " + ", ".join(shown) if shown else ""
 

@@ -65,7 +65,7 @@ def harbor_network_policy(harbor_task: Task) -> NetworkPlan:
     """
     from pytest_harbor.trial.network_plan import task_network
 
-    return task_network(harbor_task.config)
+    return task_network(harbor_task)
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def harbor_environment(_harbor_item_trial: ItemTrial) -> Iterator[Environment]:
 
     Override it to prepare the environment before the agent, or to bring another.
     """
-    environment = _harbor_item_trial.make_environment()
+    environment = _harbor_item_trial.trial.make_environment()
     try:
         _harbor_item_trial.trial.start(environment)
         yield environment

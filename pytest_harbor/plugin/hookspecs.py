@@ -85,7 +85,7 @@ def pytest_harbor_check_task(config: pytest.Config, task: Task) -> Sequence[Prob
 
 
 def pytest_harbor_before_phase(
-    item: pytest.Item, task: Task, phase: str, environment: Environment
+    item: pytest.Item, task: Task, phase: str, step: str, environment: Environment
 ) -> None:
     """Called before each phase of a trial.
 
@@ -93,6 +93,8 @@ def pytest_harbor_before_phase(
     :param task: The task as read; do not change it.
     :param phase: Name of the phase: ``"environment"``, ``"agent_setup"``, ``"agent"`` or
         ``"verifier"``.
+    :param step: Name of the step of a multi-step task, for its ``"agent"`` and
+        ``"verifier"``; else empty.
     :param environment: The trial's environment; started but for ``"environment"``.
     """
 
@@ -101,6 +103,7 @@ def pytest_harbor_after_phase(
     item: pytest.Item,
     task: Task,
     phase: str,
+    step: str,
     environment: Environment,
     error: BaseException | None,
 ) -> None:
@@ -109,6 +112,7 @@ def pytest_harbor_after_phase(
     :param item: The trial's item.
     :param task: The task as read; do not change it.
     :param phase: Name of the phase, as for :func:`pytest_harbor_before_phase`.
+    :param step: Name of the step, as there.
     :param environment: The trial's environment.
     :param error: What broke the phase; None where it ended by itself.
     """

@@ -8,19 +8,33 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_harbor.errors import HarborError, UnsupportedError
-from pytest_harbor.plugin.failure_text import failure_text
+from pytest_harbor.plugin.failure_text import failure_text, step_text
 from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, add_properties, forget
 
 if TYPE_CHECKING:
     from pytest_harbor.result.trial import TrialResult
 
 
-def report(item: pytest.Item, result: TrialResult) -> None:
-    """Pass or fail the item of a trial that came to an end."""
+def report(request: pytest.FixtureRequest, result: TrialResult) -> None:
+    """Pass or fail the item of a trial that came to an end; its steps are subtests."""
+    item = request.node
+    if result.steps:
+        _report_steps(request.getfixturevalue("subtests"), item, result)
     if not result.passed:
         pytest.fail(_text(item, result), pytrace=False)
-    if result.faults or result.agent_exit_code or item.stash[ITEM_TRIAL].kept:
+    item_trial = item.stash.get(ITEM_TRIAL, None)
+    if result.faults or result.agent_exit_code or (item_trial and item_trial.kept):
         item.add_report_section("call", "harbor", _text(item, result))
+
+
+def _report_steps(subtests: pytest.Subtests, item: pytest.Item, result: TrialResult) -> None:
+    """A subtest a step. A step below the threshold fails only where the whole trial does."""
+    for step in result.steps:
+        text = _clean(item, step_text(result, step))
+        with subtests.test(msg=step.name):
+            if not result.passed and (step.unmet or not step.passed):
+                pytest.fail(text, pytrace=False)
+            print(text)  # noqa: T201 - the subtest's captured output
 
 
 def check_set_up(item: pytest.Item, result: TrialResult) -> None:
@@ -70,6 +84,10 @@ def _cut_off(item: pytest.Item, error: BaseException, category: str) -> TrialRes
 
 
 def _text(item: pytest.Item, result: TrialResult) -> str:
-    item_trial = item.stash[ITEM_TRIAL]
-    text = failure_text(item, result, kept=item_trial.kept)
-    return item_trial.trial.record.redactor.text(text)
+    item_trial = item.stash.get(ITEM_TRIAL, None)
+    return _clean(item, failure_text(item, result, kept=item_trial.kept if item_trial else ""))
+
+
+def _clean(item: pytest.Item, text: str) -> str:
+    item_trial = item.stash.get(ITEM_TRIAL, None)
+    return item_trial.trial.record.redactor.text(text) if item_trial else text

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_harbor.environment.base import Environment
+from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.errors import HarborError, OptionError
 from pytest_harbor.plugin.job import Job
-from pytest_harbor.task.network import NetworkPolicy
-from pytest_harbor.trial.network_plan import NetworkPlan
+from pytest_harbor.task.network import NetworkMode, NetworkPolicy
+from pytest_harbor.trial.network_plan import NetworkPlan, task_network
 from pytest_harbor.trial.plan import TrialPlan, plan_trial
 from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.trial.run import Trial
@@ -36,26 +36,15 @@ class ItemTrial:
         item: The item; an ordinary test's too.
         job: The run's job.
         trial: The trial itself.
+        environments: Everything that was made for the trial, in order.
         kept: How to enter and remove the environment, where it is kept.
     """
 
     item: pytest.Item
     job: Job
     trial: Trial
+    environments: list[Environment]
     kept: str = ""
-    _environments: list[Environment] = field(default_factory=list)
-
-    def make_environment(self) -> Environment:
-        """Ask the hook for an environment that is not yet started."""
-        plan, record = self.trial.plan, self.trial.record
-        labels = {"pytest-harbor.task": plan.task.name, "pytest-harbor.item": self.item.nodeid}
-        environment: Environment = self.item.ihook.pytest_harbor_make_environment(
-            config=self.item.config,
-            item=self.item,
-            request=plan.environment_request(record, labels),
-        )
-        self._environments.append(environment)
-        return environment
 
     def run(self, environment: Environment, verifier: Verifier) -> TrialResult:
         """Run the phases after the start; settle what the item reports."""
@@ -78,7 +67,7 @@ class ItemTrial:
         wanted = self.job.settings.keep
         if wanted != "all" and not (wanted == "failed" and not result.passed):
             return
-        for environment in self._environments:
+        for environment in self.environments:
             try:
                 self.kept += environment.keep()
             except HarborError as error:
@@ -92,16 +81,21 @@ class _HookObserver:
         self._item = item
         self._task = task
 
-    def before_phase(self, phase: str, environment: Environment | None) -> None:
+    def before_phase(self, phase: str, step: str, environment: Environment) -> None:
         self._item.ihook.pytest_harbor_before_phase(
-            item=self._item, task=self._task, phase=phase, environment=environment
+            item=self._item, task=self._task, phase=phase, step=step, environment=environment
         )
 
     def after_phase(
-        self, phase: str, environment: Environment | None, error: BaseException | None
+        self, phase: str, step: str, environment: Environment, error: BaseException | None
     ) -> None:
         self._item.ihook.pytest_harbor_after_phase(
-            item=self._item, task=self._task, phase=phase, environment=environment, error=error
+            item=self._item,
+            task=self._task,
+            phase=phase,
+            step=step,
+            environment=environment,
+            error=error,
         )
 
 
@@ -122,7 +116,7 @@ def begin(
     plan = plan_trial(
         task,
         agent,
-        _as_plan(policy),
+        _as_plan(policy, task),
         job.options,
         agent_name=variant.agent if variant else agent.name,
         model=variant.model if variant else agent.model_name,
@@ -133,18 +127,29 @@ def begin(
 
 def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
     record = TrialRecord(job.path, plan.task.short_name, plan.redactor)
-    item_trial = ItemTrial(item, job, Trial(plan, record, _HookObserver(item, plan.task)))
-    item.stash[ITEM_TRIAL] = item_trial
-    return item_trial
+    environments: list[Environment] = []
+
+    def make_environment(request: EnvironmentRequest) -> Environment:
+        environment: Environment = item.ihook.pytest_harbor_make_environment(
+            config=item.config, item=item, request=request
+        )
+        environments.append(environment)
+        return environment
+
+    labels = {"pytest-harbor.task": plan.task.name, "pytest-harbor.item": str(item.nodeid)}
+    observer = _HookObserver(item, plan.task)
+    trial = Trial(plan, record, observer, make_environment, labels)
+    item.stash[ITEM_TRIAL] = ItemTrial(item, job, trial, environments)
+    return item.stash[ITEM_TRIAL]
 
 
-def _as_plan(policy: NetworkPlan | NetworkPolicy | str) -> NetworkPlan:
+def _as_plan(policy: NetworkPlan | NetworkPolicy | str, task: Task) -> NetworkPlan:
     if isinstance(policy, NetworkPlan):
         return policy
+    if isinstance(policy, str) and policy in ("public", "no-network"):
+        policy = NetworkPolicy(cast("NetworkMode", policy))
     if isinstance(policy, NetworkPolicy):
-        return NetworkPlan.everywhere(policy)
-    if policy in ("public", "no-network"):
-        return NetworkPlan.everywhere(NetworkPolicy(policy))  # type: ignore[arg-type]
+        return task_network(task).everywhere(policy)
     raise OptionError(
         f"the fixture harbor_network_policy gave {policy!r}; accepted are a NetworkPlan, a"
         " NetworkPolicy, 'public' and 'no-network'"

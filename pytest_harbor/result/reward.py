@@ -18,7 +18,7 @@ from pytest_harbor.errors import (
 )
 from pytest_harbor.task.layout import VERIFIER_LOGS
 
-RewardSource = Literal["reward.json", "reward.txt"]
+RewardSource = Literal["reward.json", "reward.txt", "steps"]
 REWARD_JSON: RewardSource = "reward.json"
 REWARD_TEXT: RewardSource = "reward.txt"
 REWARD_KEY = "reward"
@@ -36,7 +36,7 @@ class Reward:
 
     Attributes:
         values: Every key with its number; whole numbers stay whole.
-        source: The file that decided.
+        source: The file that decided; ``steps`` where a multi-step task's were combined.
         findings: What is odd about the files, for people.
     """
 

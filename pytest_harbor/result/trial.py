@@ -13,65 +13,30 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from pytest_harbor.result.ctrf import CtrfReport
-from pytest_harbor.result.reward import Reward, Verdict
+from pytest_harbor.result.reward import Number, Verdict
+from pytest_harbor.result.work import (
+    HARBOR_PHASES,
+    USAGE_COUNTS,
+    Fault,
+    StepResult,
+    Timing,
+    Work,
+    stamp,
+    usage_json,
+)
+
+__all__ = ["Category", "Fault", "StepResult", "Timing", "TrialResult", "Work"]
 
 Category = Literal["reward", "agent", "task", "environment", "skipped"]
 """Whose doing a trial's end is; only ``"reward"`` counts in rates (the interface page)."""
 
-PHASES = ("environment", "agent_setup", "agent", "verifier")
-"""Phases in their order."""
 
-_HARBOR_PHASES = {
-    "environment": "environment_setup",
-    "agent_setup": "agent_setup",
-    "agent": "agent_execution",
-    "verifier": "verifier",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """One thing that went wrong; a trial may have several, at most one a phase.
-
-    Attributes:
-        phase: One of ``PHASES``.
-        type: The exception's class name, spelt as Harbor spells it where it has one.
-        message: For the user.
-        traceback: For the result file; empty for errors that explain themselves.
-        occurred_at: When, UTC.
-    """
-
-    phase: str
-    type: str
-    message: str
-    traceback: str = ""
-    occurred_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    @classmethod
-    def of(cls, phase: str, error: BaseException, traceback: str = "") -> Fault:
-        """The fault that an exception stands for."""
-        return cls(phase, type(error).__name__, str(error) or type(error).__name__, traceback)
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Start and end of a phase, UTC; no end while it runs."""
-
-    started_at: datetime
-    finished_at: datetime | None = None
-
-    @property
-    def seconds(self) -> float:
-        """Length in seconds; 0 while the phase runs."""
-        if self.finished_at is None:
-            return 0.0
-        return (self.finished_at - self.started_at).total_seconds()
-
-
-@dataclass(slots=True)
-class TrialResult:
+@dataclass(slots=True, kw_only=True)
+class TrialResult(Work):
     """Everything that is known of one trial; filled as the trial goes.
+
+    In a multi-step trial the agent's and the verifier's part lie in ``steps``; ``reward``
+    is their combination.
 
     Attributes:
         trial_name: Folder name of the trial.
@@ -83,18 +48,13 @@ class TrialResult:
         model: ``provider/name`` or None.
         attempt: From 1.
         category: Whose doing the end is; None while the trial runs.
-        reward: As read; None where the verifier gave none that is valid.
         verdict: The reward held against the threshold.
         threshold: Reward at which the trial passes.
-        faults: All of them, in order.
-        findings: Odd but harmless things, one sentence each.
-        timings: Phase to its times.
-        agent_exit_code: Status of the agent's command, where it has one.
-        verifier_exit_code: Status of the test script.
-        verifier_sec: Seconds that the test script itself took.
-        ctrf: The verifier's own test report.
+        separate: The trial was graded in a box of the verifier's own.
         network: The policy of each phase, as applied.
-        usage: Tokens and cost by Harbor's names; plain JSON.
+        step_names: Every step that the task declares; empty for a single-step task.
+        steps: The steps that were begun.
+        harbor_rewards: The number that Harbor would give, where it differs from ``reward``.
         skip_reason: Why the trial was skipped.
     """
 
@@ -107,18 +67,13 @@ class TrialResult:
     model: str | None = None
     attempt: int = 1
     category: Category | None = None
-    reward: Reward | None = None
     verdict: Verdict | None = None
     threshold: float = 1.0
-    faults: list[Fault] = field(default_factory=list)
-    findings: list[str] = field(default_factory=list)
-    timings: dict[str, Timing] = field(default_factory=dict)
-    agent_exit_code: int | None = None
-    verifier_exit_code: int | None = None
-    verifier_sec: float | None = None
-    ctrf: CtrfReport | None = None
-    network: Mapping[str, str] = field(default_factory=dict)
-    usage: dict[str, Any] = field(default_factory=dict)
+    separate: bool = False
+    network: Mapping[str, Any] = field(default_factory=dict)
+    step_names: tuple[str, ...] = ()
+    steps: list[StepResult] = field(default_factory=list)
+    harbor_rewards: dict[str, Number] | None = None
     skip_reason: str = ""
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
@@ -129,18 +84,18 @@ class TrialResult:
         return self.category == "reward" and self.verdict is not None and self.verdict.passed
 
     @property
-    def rewards(self) -> dict[str, float]:
-        """Every labelled reward; empty where there is no valid one."""
-        return dict(self.reward.values) if self.reward else {}
+    def works(self) -> tuple[Work, ...]:
+        """The trial itself, then its steps."""
+        return (self, *self.steps)
 
-    def fault(self, phase: str) -> Fault | None:
-        """The first fault of a phase."""
-        return next((fault for fault in self.faults if fault.phase == phase), None)
+    def total_seconds(self, phase: str) -> float:
+        """Length of a phase in seconds, over all steps."""
+        return sum(work.seconds(phase) for work in self.works)
 
-    def seconds(self, phase: str) -> float:
-        """Length of a phase in seconds; 0 where it never ran."""
-        timing = self.timings.get(phase)
-        return timing.seconds if timing else 0.0
+    def total_usage(self, name: str) -> float | None:
+        """A count of the agent's usage over all steps; None where nobody counted."""
+        counts = [work.usage[name] for work in self.works if work.usage.get(name) is not None]
+        return sum(counts) if counts else None
 
     def properties(self) -> list[tuple[str, str | int | float]]:
         """Plain name and value pairs for reports (the interface page, *Options*)."""
@@ -156,13 +111,16 @@ class TrialResult:
             ("trial", str(self.trial_dir)),
             ("task", self.task_name),
         ]
-        seconds = {phase: self.seconds(phase) for phase in ("environment", "agent", "verifier")}
-        pairs += [(f"seconds.{phase}", round(value, 3)) for phase, value in seconds.items()]
+        if first := next((fault for work in self.works for fault in work.faults), None):
+            pairs.append(("fault", first.type))
+        for phase in ("environment", "agent", "verifier"):
+            pairs.append((f"seconds.{phase}", round(self.total_seconds(phase), 3)))
         pairs += [
-            ("input_tokens", self.usage.get("n_input_tokens")),
-            ("output_tokens", self.usage.get("n_output_tokens")),
-            ("cost_usd", self.usage.get("cost_usd")),
+            ("input_tokens", self.total_usage("n_input_tokens")),
+            ("output_tokens", self.total_usage("n_output_tokens")),
+            ("cost_usd", self.total_usage("cost_usd")),
         ]
+        pairs += [pair for step in self.steps for pair in _step_properties(step)]
         return [(name, value) for name, value in pairs if value is not None]
 
     def to_json(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,6 +129,9 @@ class TrialResult:
         Args:
             config: The trial's configuration, without secrets.
         """
+        valid = self.category == "reward" and bool(self.rewards)
+        multi_step = bool(self.step_names)
+        mode = "separate" if self.separate else "shared"
         return {
             "schema_version": 1,
             "id": config.get("id"),
@@ -181,16 +142,18 @@ class TrialResult:
             "source": None,
             "config": dict(config),
             "agent_info": self._agent_info(),
-            "agent_result": _usage_json(self.usage),
-            "verifier_result": {"rewards": self.rewards} if self.reward else None,
-            "verifier_environment_mode": "shared",
-            "exception_info": self._exception_info(),
-            "started_at": _stamp(self.started_at),
-            "finished_at": _stamp(self.finished_at),
-            **{name: self._timing_json(phase) for phase, name in _HARBOR_PHASES.items()},
-            "step_results": None,
-            "reward_valid": self.category == "reward" and bool(self.rewards),
-            "pytest_harbor": self._own_json(),
+            "agent_result": None if multi_step else usage_json(self.usage),
+            "verifier_result": self.verifier_json(),
+            "verifier_environment_mode": None if multi_step else mode,
+            "exception_info": self.exception_json(
+                valid=self.category == "reward", retry=self.category == "environment"
+            ),
+            "started_at": stamp(self.started_at),
+            "finished_at": stamp(self.finished_at),
+            **{name: self.timing_json(phase) for phase, name in HARBOR_PHASES.items()},
+            "step_results": [step.to_json() for step in self.steps] if multi_step else None,
+            "reward_valid": valid,
+            "pytest_harbor": self._whole_own_json(),
         }
 
     def _agent_info(self) -> dict[str, Any]:
@@ -200,59 +163,25 @@ class TrialResult:
             model = {"name": name, "provider": provider or None}
         return {"name": self.agent_name, "version": self.agent_version, "model_info": model}
 
-    def _exception_info(self) -> dict[str, Any] | None:
-        if not self.faults:
-            return None
-        first = self.faults[0]
-        return {
-            "exception_type": first.type,
-            "exception_message": first.message,
-            "exception_traceback": first.traceback,
-            "occurred_at": _stamp(first.occurred_at),
-            "policy": {
-                "should_retry": self.category == "environment",
-                "should_grade": first.phase == "agent",
-                "has_valid_reward": self.category == "reward",
-            },
-        }
-
-    def _timing_json(self, phase: str) -> dict[str, str | None] | None:
-        timing = self.timings.get(phase)
-        if timing is None:
-            return None
-        return {
-            "started_at": _stamp(timing.started_at),
-            "finished_at": _stamp(timing.finished_at),
-        }
-
-    def _own_json(self) -> dict[str, Any]:
+    def _whole_own_json(self) -> dict[str, Any]:
         return {
             "category": self.category,
             "passed": self.passed,
             "attempt": self.attempt,
             "threshold": self.threshold,
-            "reward_file": self.reward.source if self.reward else None,
-            "agent_exit_code": self.agent_exit_code,
-            "verifier_exit_code": self.verifier_exit_code,
-            "verifier_sec": self.verifier_sec,
             "network": dict(self.network),
-            "findings": list(self.findings),
+            "harbor_rewards": self.harbor_rewards,
             "skip_reason": self.skip_reason or None,
-            "faults": [
-                {"phase": fault.phase, "type": fault.type, "message": fault.message}
-                for fault in self.faults
-            ],
+            "usage": {name: self.total_usage(name) for name in USAGE_COUNTS},
+            **self.own_json(),
         }
 
 
-def _stamp(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
-
-
-def _usage_json(usage: Mapping[str, Any]) -> dict[str, Any]:
-    names = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd", "metadata")
-    return {
-        **{name: usage.get(name) for name in names},
-        "model_usage": None,
-        "rollout_details": None,
-    }
+def _step_properties(step: StepResult) -> list[tuple[str, str | int | float | None]]:
+    prefix = f"step.{step.name}"
+    pairs: list[tuple[str, str | int | float | None]] = [
+        (f"{prefix}.reward.{key}", value) for key, value in step.rewards.items()
+    ]
+    for phase in ("agent", "verifier"):
+        pairs.append((f"{prefix}.seconds.{phase}", round(step.seconds(phase), 3)))
+    return pairs

@@ -1,80 +1,217 @@
-"""Bring home what the task asked for, before the verifier runs.
+"""Bring home what the task asked for, and have it at hand for a separate verifier.
 
 Places and the manifest: ``format/rewards-and-results.md``, sections 6 and 8. A missing
-artifact never fails a trial. ``/logs/artifacts`` comes with the other logs.
+artifact never fails a trial. The first claim of a place wins.
 """
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import posixpath
-import shutil
+import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
 
-from pytest_harbor.environment.base import Environment
-from pytest_harbor.errors import TransferError
-from pytest_harbor.task.artifacts import ArtifactEntry
+from pytest_harbor.environment.base import DEFAULT_LIMITS, DownloadReport, Environment
+from pytest_harbor.environment.extraction import extract
+from pytest_harbor.errors import CollectHookError, TransferError
+from pytest_harbor.task.artifacts import MAIN_SERVICE, MANIFEST_FILE, ArtifactEntry
+from pytest_harbor.task.config import CollectConfig
 from pytest_harbor.task.layout import ARTIFACTS_LOGS
-from pytest_harbor.trial.record import TrialRecord, write_whole
+from pytest_harbor.trial.record import TrialRecord, WorkFolders, write_whole
+
+_IN_MEMORY_BYTES = 4 * 1024 * 1024
+_CHUNK = 128 * 1024
+_NAMED = 100
+_LOGS_FOLDER = ArtifactEntry(source=ARTIFACTS_LOGS)
 
 
-def collect_artifacts(
-    entries: Sequence[ArtifactEntry], environment: Environment, record: TrialRecord
-) -> None:
-    """Copy every declared artifact below ``artifacts/`` and write ``manifest.json``.
+class Artifacts:
+    """The artifacts of one step, or of a single-step trial.
 
-    The first claim of a place wins; later ones are recorded as skipped.
+    Attributes:
+        archives: What a separate verifier gets, in order: safe archives of each artifact.
+        takes_logs_folder: ``/logs/artifacts`` is among them, and does not come home with
+            the other logs.
     """
-    rows = []
-    claimed: set[str] = set()
-    for entry in entries:
-        source = posixpath.normpath(posixpath.join(environment.workdir, entry.source))
-        if source == ARTIFACTS_LOGS:
-            continue
-        place = (entry.destination or source).strip("/")
-        row = {
+
+    def __init__(
+        self,
+        entries: Sequence[ArtifactEntry],
+        folders: WorkFolders,
+        record: TrialRecord,
+        *,
+        packs: bool,
+    ) -> None:
+        """Artifacts of ``entries``.
+
+        Args:
+            entries: What the task declares.
+            folders: Where they go on this machine.
+            record: Takes the notes.
+            packs: Keep archives for a separate verifier.
+        """
+        self._entries = tuple(entries)
+        declares_logs = any(map(_is_logs_folder, entries))
+        if packs and not declares_logs:
+            self._entries = (_LOGS_FOLDER, *entries)
+        self.takes_logs_folder = packs or declares_logs
+        self._folders = folders
+        self._record = record
+        self._packs = packs
+        self._claimed: list[tuple[str, str]] = []
+        self._rows: list[dict[str, Any]] = []
+        self.archives: list[IO[bytes]] = []
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """Services other than ``main`` that hold artifacts."""
+        names = (entry.service for entry in self._entries if not entry.is_in_main)
+        return tuple(dict.fromkeys(name for name in names if name))
+
+    def collect(self, environment: Environment, service: str = MAIN_SERVICE) -> None:
+        """Bring home every artifact that one service holds.
+
+        Args:
+            environment: The service's box.
+            service: Its name.
+        """
+        for entry in self._entries:
+            if (entry.service or MAIN_SERVICE) == service:
+                self._collect_one(entry, environment)
+
+    def close(self) -> None:
+        """Write the manifest and let the archives go."""
+        self._add_logs_folder()
+        if self._rows:
+            text = json.dumps(self._rows, indent=4, ensure_ascii=False)
+            write_whole(self._folders.artifacts_dir / MANIFEST_FILE, text + "\n")
+        for archive in self.archives:
+            archive.close()
+        self.archives.clear()
+
+    def _add_logs_folder(self) -> None:
+        """The row of the folder that came home with the other logs, if anything is in it."""
+        home = self._folders.artifacts_dir / ARTIFACTS_LOGS.strip("/")
+        if not self.takes_logs_folder and home.is_dir() and any(home.iterdir()):
+            row = self._row(_LOGS_FOLDER, ARTIFACTS_LOGS.strip("/"))
+            self._rows.insert(0, {**row, "type": "directory", "status": "ok"})
+
+    @staticmethod
+    def _row(entry: ArtifactEntry, place: str) -> dict[str, Any]:
+        return {
             "source": entry.source,
             "destination": f"artifacts/{place}",
-            "type": "file",
+            "type": "directory" if entry.source.endswith("/") else "file",
             "status": "skipped",
             "service": entry.service,
             "exclude": list(entry.exclude),
         }
-        if place not in claimed:
-            claimed.add(place)
-            target = record.artifacts_dir / place
-            row["status"] = _fetch(source, target, environment, record)
-            row["type"] = "directory" if target.is_dir() else "file"
-            _drop_excluded(target, entry.exclude)
-        rows.append(row)
-    if rows:
-        write_whole(record.artifacts_dir / "manifest.json", json.dumps(rows, indent=4) + "\n")
+
+    def _collect_one(self, entry: ArtifactEntry, environment: Environment) -> None:
+        source = posixpath.normpath(posixpath.join(environment.workdir, entry.source))
+        place = (entry.destination or source).strip("/") or "root"
+        row = self._row(entry, place)
+        self._rows.append(row)
+        holder = self._holder(place)
+        if holder is not None:
+            if holder[1] != (entry.service or MAIN_SERVICE) or holder[0] == place:
+                self._record.note(f"artifact {entry.source}: {holder[0]} is claimed already")
+            return
+        self._claimed.append((place, entry.service or MAIN_SERVICE))
+        target = self._folders.artifacts_dir / place
+        row["status"] = self._fetch(entry, source, target, environment)
+        row["type"] = "directory" if target.is_dir() else "file"
+
+    def _holder(self, place: str) -> tuple[str, str] | None:
+        """The earlier claim of a place, or of a folder around it."""
+        return next(
+            (claim for claim in self._claimed if place == claim[0] or _is_below(place, claim[0])),
+            None,
+        )
+
+    def _fetch(
+        self, entry: ArtifactEntry, source: str, target: Path, environment: Environment
+    ) -> str:
+        archive = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115
+        try:
+            packed = environment.archive(source, cast("BinaryIO", archive), exclude=entry.exclude)
+            archive.seek(0)
+            unpacked = extract(
+                iter(partial(archive.read, _CHUNK), b""),
+                target,
+                limits=DEFAULT_LIMITS,
+                filter_data=self._record.redactor.reader,
+            )
+        except FileNotFoundError:
+            archive.close()
+            self._record.note(f"artifact {entry.source}: not there")
+            return "empty" if source == ARTIFACTS_LOGS else "failed"
+        except (TransferError, OSError) as error:
+            archive.close()
+            self._record.note(f"artifact {entry.source}: {error}")
+            return "failed"
+        self._keep(archive)
+        self._note_skipped(entry, packed, unpacked)
+        if not packed.complete:
+            return "failed"
+        return "ok" if packed.files or source != ARTIFACTS_LOGS else "empty"
+
+    def _keep(self, archive: IO[bytes]) -> None:
+        if self._packs:
+            archive.seek(0)
+            self.archives.append(archive)
+        else:
+            archive.close()
+
+    def _note_skipped(self, entry: ArtifactEntry, *reports: DownloadReport) -> None:
+        for report in reports:
+            for name, reason in list(report.skipped.items())[:_NAMED]:
+                self._record.note(f"artifact {entry.source}: {name} left out: {reason}")
+            if not report.complete:
+                limits = DEFAULT_LIMITS
+                self._record.note(
+                    f"artifact {entry.source}: more than {limits.files} files or"
+                    f" {limits.total_bytes} bytes; the rest was left out"
+                )
 
 
-def _fetch(source: str, target: Path, environment: Environment, record: TrialRecord) -> str:
-    try:
-        report = environment.download(source, target, filter_data=record.redactor.reader)
-    except FileNotFoundError:
-        record.note(f"artifact {source}: not there")
-        return "failed"
-    except (TransferError, OSError) as error:
-        record.note(f"artifact {source}: {error}")
-        return "failed"
-    for name, reason in list(report.skipped.items())[:100]:
-        record.note(f"artifact {source}: {name} left out: {reason}")
-    return "ok" if report.complete else "failed"
+def run_hooks(
+    hooks: Sequence[CollectConfig],
+    environment: Environment,
+    record: TrialRecord,
+    *,
+    service: str = MAIN_SERVICE,
+    strict: bool,
+) -> None:
+    """Run the commands that make a service's artifacts ready; one that fails is noted.
+
+    Raises:
+        CollectHookError: A hook failed, and ``strict`` makes that count.
+    """
+    for hook in hooks:
+        if hook.service != service:
+            continue
+        limit = hook.timeout_sec if hook.timeout_sec > 0 else None
+        result = environment.exec(hook.command, user=hook.user, timeout_sec=limit)
+        if result.exit_code == 0:
+            continue
+        end = (
+            f"timed out after {hook.timeout_sec:g} s"
+            if result.timed_out
+            else f"ended with exit status {result.exit_code}"
+        )
+        message = f"collect hook {hook.command!r} in {service} {end}: {result.output[-1000:]}"
+        record.note(message)
+        if strict:
+            raise CollectHookError(message)
 
 
-def _drop_excluded(target: Path, patterns: tuple[str, ...]) -> None:
-    """Remove what matches; tar's ``--exclude`` patterns match a name or a relative path."""
-    if not patterns or not target.is_dir():
-        return
-    for path in sorted(target.rglob("*"), reverse=True):
-        names = (path.name, path.relative_to(target).as_posix())
-        if any(fnmatch.fnmatch(name, pattern) for name in names for pattern in patterns):
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+def _is_logs_folder(entry: ArtifactEntry) -> bool:
+    return entry.is_in_main and posixpath.normpath(entry.source) == ARTIFACTS_LOGS
+
+
+def _is_below(place: str, folder: str) -> bool:
+    return place.startswith(f"{folder}/")

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pytest_harbor.task.config import TaskConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,35 +14,16 @@ class Multipliers:
     setup: float | None = None
     agent: float | None = None
     verifier: float | None = None
+    none: bool = False
+    """No limit at all, whatever the task says."""
 
+    def scaled(self, base: float | None, own: float | None) -> float | None:
+        """A limit in seconds; None: no limit.
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Seconds for each phase; None: no limit."""
-
-    build: float | None
-    setup: float | None
-    agent: float | None
-    verifier: float | None
-
-
-def phase_limits(config: TaskConfig, factors: Multipliers, setup_sec: float) -> Limits:
-    """The limits of a single-step trial.
-
-    Args:
-        config: The task's configuration.
-        factors: What the run multiplies them by.
-        setup_sec: The agent's own limit for its set-up.
-    """
-
-    def scaled(base: float | None, own: float | None) -> float | None:
-        if base is None:
+        Args:
+            base: What the task says.
+            own: The phase's factor, one of this object's.
+        """
+        if base is None or self.none:
             return None
-        return base * (factors.every if own is None else own)
-
-    return Limits(
-        build=scaled(config.environment.build_timeout_sec, factors.build),
-        setup=scaled(setup_sec, factors.setup),
-        agent=scaled(config.agent.timeout_sec, factors.agent),
-        verifier=scaled(config.verifier.timeout_sec, factors.verifier),
-    )
+        return base * (self.every if own is None else own)

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pytest_harbor.errors import UnsupportedError
-from pytest_harbor.task.config import TaskConfig
+from pytest_harbor.task.model import Step, Task
 from pytest_harbor.task.network import NetworkPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class WorkNetwork:
+    """The policies of one step, or of a single-step task.
+
+    Attributes:
+        agent: While the agent works.
+        verifier: While the verifier grades.
+        separate: The verifier grades in a box of its own, which has ``verifier`` from
+            start to end.
+    """
+
+    agent: NetworkPolicy
+    verifier: NetworkPolicy
+    separate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,54 +33,71 @@ class NetworkPlan:
 
     Attributes:
         environment: From the start to the agent's set-up.
-        agent: While the agent works.
-        verifier: While the verifier grades.
+        works: Of each step in order; one entry for a single-step task.
     """
 
     environment: NetworkPolicy
-    agent: NetworkPolicy
-    verifier: NetworkPolicy
+    works: tuple[WorkNetwork, ...]
 
-    @classmethod
-    def everywhere(cls, policy: NetworkPolicy) -> NetworkPlan:
-        """One policy for all phases."""
-        return cls(policy, policy, policy)
+    def everywhere(self, policy: NetworkPolicy) -> NetworkPlan:
+        """The same phases, with one policy for all of them."""
+        works = tuple(WorkNetwork(policy, policy, work.separate) for work in self.works)
+        return NetworkPlan(policy, works)
 
-    def as_json(self) -> dict[str, str]:
+    def as_json(self) -> dict[str, Any]:
         """Phase to policy, for people and files."""
-        return {
-            "environment": _in_words(self.environment),
-            "agent": _in_words(self.agent),
-            "verifier": _in_words(self.verifier),
-        }
+        works = [
+            {"agent": in_words(work.agent), "verifier": in_words(work.verifier)}
+            for work in self.works
+        ]
+        start = {"environment": in_words(self.environment)}
+        return {**start, **works[0]} if len(works) == 1 else {**start, "steps": works}
+
+    def of_agents_box(self) -> Iterator[NetworkPolicy]:
+        """Every policy that the agent's box has at some time."""
+        yield self.environment
+        for work in self.works:
+            yield work.agent
+            if not work.separate:
+                yield work.verifier
 
 
-def task_network(config: TaskConfig) -> NetworkPlan:
-    """What a task asks for: a phase that says nothing takes the environment's policy."""
+def task_network(task: Task) -> NetworkPlan:
+    """What a task asks for: a phase that says nothing takes its box's policy."""
+    steps: tuple[Step | None, ...] = task.steps or (None,)
     return NetworkPlan(
-        environment=config.environment.network_policy,
-        agent=config.agent_policy(),
-        verifier=config.verifier_policy(),
+        task.config.environment.network_policy, tuple(_work(task, step) for step in steps)
     )
 
 
-def container_network(plan: NetworkPlan) -> Literal["public", "none"]:
-    """The network of a container that keeps one policy from start to end.
+def _work(task: Task, step: Step | None) -> WorkNetwork:
+    config = task.config
+    table = step.config if step else None
+    agent = config.agent_policy(table)
+    if task.verifier_mode(step) == "shared":
+        return WorkNetwork(agent, config.verifier_policy(table))
+    own = (table.verifier.network_policy if table else None) or config.verifier.network_policy
+    box = task.verifier_box(step).config.network_policy
+    return WorkNetwork(agent, own or box, separate=True)
+
+
+def container_network(*policies: NetworkPolicy) -> Literal["public", "none"]:
+    """The network of a box that keeps one policy from start to end.
 
     Raises:
-        UnsupportedError: The plan needs a policy that changes or that names hosts. Such a
-            trial is refused, never run in the open.
+        UnsupportedError: A policy changes, or names hosts. Such a trial is refused, never
+            run in the open.
     """
-    policies = (plan.environment, plan.agent, plan.verifier)
     if all(policy.is_open for policy in policies):
         return "public"
     if all(policy.is_closed for policy in policies):
         return "none"
-    wanted = ", ".join(f"{phase}: {policy}" for phase, policy in plan.as_json().items())
+    wanted = ", ".join(dict.fromkeys(in_words(policy) for policy in policies))
     listed = any(not policy.is_open and not policy.is_closed for policy in policies)
     what = "an allowlist of hosts" if listed else "a network policy that changes by phase"
     raise UnsupportedError(f"this version cannot enforce {what} ({wanted})")
 
 
-def _in_words(policy: NetworkPolicy) -> str:
+def in_words(policy: NetworkPolicy) -> str:
+    """A policy in one line."""
     return " ".join((policy.mode, *policy.hosts))

@@ -7,14 +7,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pytest_harbor.agent.base import Agent
 from pytest_harbor.environment.base import EnvironmentRequest
-from pytest_harbor.task.reader import Task
+from pytest_harbor.task.artifacts import ArtifactEntry
+from pytest_harbor.task.config import CollectConfig, EnvironmentConfig, HealthcheckConfig
+from pytest_harbor.task.model import Step, Task, VerifierBox
 from pytest_harbor.task.template import is_sensitive_name, resolve_env
-from pytest_harbor.trial.limits import Limits, Multipliers, phase_limits
-from pytest_harbor.trial.network_plan import NetworkPlan, container_network
+from pytest_harbor.trial.limits import Multipliers
+from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork, container_network
 from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.trial.secrets import Redactor
 from pytest_harbor.trial.support import require_supported
@@ -32,6 +34,9 @@ class RunOptions:
         multipliers: Factors on time limits.
         resource_multiplier: Factor on cores, memory and storage.
         rebuild: Build images even if they are there.
+        allow_privileged: A compose file may ask for rights over the host.
+        strict_collect: A collect hook that fails is the task's fault, not only a note.
+        verifier_retries: Further boxes to try where a separate verifier's box breaks.
         agent_env: For the agent's commands; values may be secret.
     """
 
@@ -42,7 +47,54 @@ class RunOptions:
     multipliers: Multipliers = field(default_factory=Multipliers)
     resource_multiplier: float = 1.0
     rebuild: bool = False
+    allow_privileged: bool = False
+    strict_collect: bool = False
+    verifier_retries: int = 2
     agent_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkPlan:
+    """One instruction for the agent and what grades it: a step, or a single-step task.
+
+    Attributes:
+        name: The step's name; empty for a single-step task.
+        step: The step as read; None for a single-step task.
+        instruction: What the agent is told.
+        agent_timeout_sec: Limit of the agent phase; None: no limit.
+        agent_user: User of the agent phase; None: the image's.
+        verifier_timeout_sec: Limit of the verifier; None: no limit.
+        verifier_user: User of the test script; None: the image's.
+        verifier_env: For the test script, resolved; values may be secret.
+        tests: Folders that are laid over each other in ``/tests``, in order; none where
+            the verifier's image brings them.
+        test_script: The script on this machine; None where the verifier's image brings it.
+        artifacts: What to bring home.
+        collect: Commands that make artifacts ready.
+        healthcheck: A step's own check.
+        min_reward: Reward that the next step asks for.
+        network: Policies of the agent and the verifier.
+        box: What a separate verifier's box is made from; None: it shares the agent's.
+        box_env: Variables of that box, resolved; values may be secret.
+    """
+
+    name: str
+    step: Step | None
+    instruction: str
+    agent_timeout_sec: float | None
+    agent_user: str | int | None
+    verifier_timeout_sec: float | None
+    verifier_user: str | int | None
+    verifier_env: Mapping[str, str] = field(repr=False)
+    tests: tuple[Path, ...]
+    test_script: Path | None
+    artifacts: tuple[ArtifactEntry, ...]
+    collect: tuple[CollectConfig, ...]
+    healthcheck: HealthcheckConfig | None
+    min_reward: float | Mapping[str, float] | None
+    network: WorkNetwork
+    box: VerifierBox | None
+    box_env: Mapping[str, str] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,25 +108,21 @@ class TrialPlan:
     attempt: int
     options: RunOptions
     network: NetworkPlan
-    limits: Limits
+    works: tuple[WorkPlan, ...]
+    build_timeout_sec: float | None
+    setup_timeout_sec: float | None
     environment_env: Mapping[str, str] = field(repr=False)
-    verifier_env: Mapping[str, str] = field(repr=False)
 
     @property
     def redactor(self) -> Redactor:
         """Takes this trial's secrets out of whatever is written."""
-        config = self.task.config
-        tables = (
-            (self.environment_env, config.environment.env),
-            (self.verifier_env, config.verifier.env),
-            (self.options.agent_env, self.options.agent_env),
-        )
+        tables = [self.environment_env, self.options.agent_env]
+        tables += [table for work in self.works for table in (work.verifier_env, work.box_env)]
         secrets = [
-            value
-            for resolved, written in tables
-            for name, value in resolved.items()
-            if is_sensitive_name(name) or (written is self.options.agent_env and len(value) >= 8)
+            value for table in tables for name, value in table.items() if is_sensitive_name(name)
         ]
+        # What a run hands to its agents is likelier a secret than not, whatever its name.
+        secrets += [value for value in self.options.agent_env.values() if len(value) >= 8]
         return Redactor(secrets)
 
     def config_json(self, record: TrialRecord) -> dict[str, Any]:
@@ -99,25 +147,60 @@ class TrialPlan:
             "network": self.network.as_json(),
         }
 
-    def environment_request(
-        self, record: TrialRecord, labels: Mapping[str, str]
+    def agent_box(self, record: TrialRecord, labels: Mapping[str, str]) -> EnvironmentRequest:
+        """The box that the agent works in."""
+        return self._request(
+            self.task.config.environment,
+            self.task.environment_dir,
+            self.environment_env,
+            "agent",
+            container_network(*self.network.of_agents_box()),
+            record,
+            labels,
+        )
+
+    def verifier_box(
+        self, work: WorkPlan, record: TrialRecord, labels: Mapping[str, str]
     ) -> EnvironmentRequest:
-        """What the backend is asked for."""
-        wanted = self.task.config.environment
+        """The box of a separate verifier."""
+        assert work.box is not None
+        return self._request(
+            work.box.config,
+            work.box.build_folder,
+            work.box_env,
+            "verifier",
+            container_network(work.network.verifier),
+            record,
+            labels,
+        )
+
+    def _request(
+        self,
+        wanted: EnvironmentConfig,
+        folder: Path,
+        env: Mapping[str, str],
+        role: Literal["agent", "verifier"],
+        network: Literal["public", "none"],
+        record: TrialRecord,
+        labels: Mapping[str, str],
+    ) -> EnvironmentRequest:
         factor = self.options.resource_multiplier
         return EnvironmentRequest(
             task=self.task,
             config=wanted,
-            build_folder=self.task.environment_dir,
+            build_folder=folder,
             trial_name=record.name,
             run_id=self.options.run_id,
-            env=self.environment_env,
-            network=container_network(self.network),
+            env=env,
+            role=role,
+            network=network,
             cpus=None if wanted.cpus is None else wanted.cpus * factor,
             memory_mb=_scaled(wanted.memory_mb, factor),
             storage_mb=_scaled(wanted.storage_mb, factor),
-            rebuild=self.options.rebuild,
-            build_log=record.build_log,
+            rebuild=self.options.rebuild and role == "agent",
+            allow_privileged=self.options.allow_privileged,
+            build_log=record.build_log(role),
+            services_dir=record.path / "services" / role,
             labels=labels,
         )
 
@@ -139,9 +222,17 @@ def plan_trial(
         HarborError: Something must be mended first, such as a missing variable.
     """
     require_supported(task, agent)
-    container_network(network)
+    container_network(*network.of_agents_box())
+    for work in network.works:
+        if work.separate:
+            container_network(work.verifier)
     agent.check(task)
-    config = task.config
+    steps: tuple[Step | None, ...] = task.steps or (None,)
+    works = tuple(
+        _plan_work(task, step, policies, options.multipliers)
+        for step, policies in zip(steps, network.works, strict=True)
+    )
+    factors = options.multipliers
     return TrialPlan(
         task=task,
         agent=agent,
@@ -150,9 +241,43 @@ def plan_trial(
         attempt=attempt,
         options=options,
         network=network,
-        limits=phase_limits(config, options.multipliers, agent.setup_timeout_sec),
-        environment_env=resolve_env(config.environment.env, os.environ, where="[environment.env]"),
-        verifier_env=resolve_env(config.verifier.env, os.environ, where="[verifier.env]"),
+        works=works,
+        build_timeout_sec=factors.scaled(task.config.environment.build_timeout_sec, factors.build),
+        setup_timeout_sec=factors.scaled(agent.setup_timeout_sec, factors.setup),
+        environment_env=resolve_env(
+            task.config.environment.env, os.environ, where="[environment.env]"
+        ),
+    )
+
+
+def _plan_work(
+    task: Task, step: Step | None, policies: WorkNetwork, factors: Multipliers
+) -> WorkPlan:
+    config, table = task.config, step.config if step else None
+    box = task.verifier_box(step) if task.verifier_mode(step) == "separate" else None
+    bundled = box is not None and box.has_tests
+    folders = (task.tests_dir, *([step.tests_dir] if step else []))
+    where = "[verifier.env]" if step is None else f"the verifier's env of step {step.name!r}"
+    return WorkPlan(
+        name=step.name if step else "",
+        step=step,
+        instruction=step.instruction if step else task.instruction,
+        agent_timeout_sec=factors.scaled(config.agent_timeout_sec(table), factors.agent),
+        agent_user=config.agent_user(table),
+        verifier_timeout_sec=factors.scaled(config.verifier_timeout_sec(table), factors.verifier),
+        verifier_user=config.verifier_user(table),
+        verifier_env=resolve_env(config.verifier_env(table), os.environ, where=where),
+        tests=() if bundled else tuple(folder for folder in folders if folder.is_dir()),
+        test_script=None if bundled else (step.test_script if step else task.test_script),
+        artifacts=(*config.artifacts, *(table.artifacts if table else ())),
+        collect=(*config.verifier.collect, *(table.verifier.collect if table else ())),
+        healthcheck=table.healthcheck if table else None,
+        min_reward=table.min_reward if table else None,
+        network=policies,
+        box=box,
+        box_env=resolve_env(
+            box.config.env if box else {}, os.environ, where="[verifier.environment.env]"
+        ),
     )
 
 

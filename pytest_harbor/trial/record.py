@@ -13,6 +13,7 @@ import secrets
 import string
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -66,30 +67,15 @@ def _plain(value: Any, redactor: Redactor) -> Any:
     return redactor.text(str(value))
 
 
-class TrialRecord:
-    """The folder of one trial; made when it is first needed."""
+@dataclass(frozen=True, slots=True)
+class WorkFolders:
+    """Where the files of one step go, or of a single-step trial.
 
-    def __init__(self, job_dir: Path, short_name: str, redactor: Redactor) -> None:
-        self.redactor = redactor
-        self.id = str(uuid.uuid4())
-        self.name, self.path = self._claim(job_dir, short_name)
-        for folder in (self.agent_dir, self.verifier_dir, self.artifacts_dir):
-            folder.mkdir()
+    Attributes:
+        path: The step's folder, or the trial's.
+    """
 
-    @staticmethod
-    def _claim(job_dir: Path, short_name: str) -> tuple[str, Path]:
-        try:
-            job_dir.mkdir(parents=True, exist_ok=True)
-            while True:
-                name = trial_name(short_name)
-                with contextlib.suppress(FileExistsError):
-                    (job_dir / name).mkdir()
-                    return name, (job_dir / name).absolute()
-        except OSError as error:
-            raise OptionError(
-                f"cannot make the folder of a trial in {job_dir}: {error.strerror}; name another"
-                " place with --harbor-output"
-            ) from error
+    path: Path
 
     @property
     def agent_dir(self) -> Path:
@@ -106,10 +92,43 @@ class TrialRecord:
         """What the task asked to bring home."""
         return self.path / "artifacts"
 
-    @property
-    def build_log(self) -> Path:
-        """Log of the image's build."""
-        return self.path / "build.log"
+    def make(self) -> WorkFolders:
+        """Make the folders."""
+        for folder in (self.agent_dir, self.verifier_dir, self.artifacts_dir):
+            folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+
+class TrialRecord:
+    """The folder of one trial."""
+
+    def __init__(self, job_dir: Path, short_name: str, redactor: Redactor) -> None:
+        self.redactor = redactor
+        self.id = str(uuid.uuid4())
+        self.name, self.path = self._claim(job_dir, short_name)
+
+    @staticmethod
+    def _claim(job_dir: Path, short_name: str) -> tuple[str, Path]:
+        try:
+            job_dir.mkdir(parents=True, exist_ok=True)
+            while True:
+                name = trial_name(short_name)
+                with contextlib.suppress(FileExistsError):
+                    (job_dir / name).mkdir()
+                    return name, (job_dir / name).absolute()
+        except OSError as error:
+            raise OptionError(
+                f"cannot make the folder of a trial in {job_dir}: {error.strerror}; name another"
+                " place with --harbor-output"
+            ) from error
+
+    def folders(self, step: str = "") -> WorkFolders:
+        """The folders of a step, or of a single-step trial, made."""
+        return WorkFolders(self.path / "steps" / step if step else self.path).make()
+
+    def build_log(self, role: str) -> Path:
+        """Log of the build of a box's image."""
+        return self.path / ("build.log" if role == "agent" else f"build-{role}.log")
 
     def open_log(self, path: Path) -> BinaryIO:
         """Open a log below this folder, without secrets and bounded."""
@@ -128,6 +147,8 @@ class TrialRecord:
     def write_result(self, result: TrialResult, config: Mapping[str, Any]) -> None:
         """Write ``result.json``, and ``exception.txt`` where something went wrong."""
         if result.faults:
-            lines = [f"[{f.phase}] {f.type}: {f.message}\n{f.traceback}" for f in result.faults]
-            write_whole(self.path / "exception.txt", self.redactor.text("\n".join(lines)) + "\n")
+            text = "\n".join(
+                f"[{f.phase}] {f.type}: {f.message}\n{f.traceback}" for f in result.faults
+            )
+            write_whole(self.path / "exception.txt", self.redactor.text(text) + "\n")
         write_json(self.path / "result.json", result.to_json(config), self.redactor)

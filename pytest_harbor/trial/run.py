@@ -1,6 +1,8 @@
-"""The order of a trial's phases (``format/trial-lifecycle.md``, section 2).
+"""The order of a trial's phases (``format/trial-lifecycle.md``, sections 2 and 3).
 
-start the environment → health check → agent's set-up → agent → artifacts → verifier
+start the environment → health check → agent's set-up → for each step: agent → artifacts
+→ verifier. A single-step task has one step without a name, whose part of the result is
+the trial's own.
 
 Faults are kept, all of them, each with its phase. The environment's end the trial and
 are raised; the agent's and the verifier's are part of the result.
@@ -8,7 +10,6 @@ are raised; the agent's and the verifier's are part of the result.
 
 from __future__ import annotations
 
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,37 +18,46 @@ from datetime import UTC, datetime
 from typing import Protocol
 
 from pytest_harbor.agent.base import AgentContext
-from pytest_harbor.environment.base import Environment
-from pytest_harbor.environment.phase import PhaseEnvironment
+from pytest_harbor.environment.base import Environment, EnvironmentRequest
+from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
-    AgentCrashError,
     AgentFault,
     AgentSetupTimeoutError,
     AgentTimeoutError,
     AgentUnableError,
     HarborError,
+    HealthcheckError,
     UnsupportedError,
     VerifierFault,
 )
-from pytest_harbor.result.reward import judge
-from pytest_harbor.result.trial import Category, Fault, Timing, TrialResult
-from pytest_harbor.trial.artifacts import collect_artifacts
+from pytest_harbor.result.reward import (
+    Reward,
+    Verdict,
+    combine_steps,
+    judge,
+    unmet_min_reward,
+)
+from pytest_harbor.result.trial import Category, Fault, StepResult, Timing, TrialResult, Work
+from pytest_harbor.result.work import USAGE_COUNTS
+from pytest_harbor.task.layout import AGENT_LOGS, TESTS_DIR, VERIFIER_LOGS
+from pytest_harbor.trial.agent_phase import run_watched
+from pytest_harbor.trial.artifacts import Artifacts, run_hooks
+from pytest_harbor.trial.grading import grade_separately, log_homes, verifier_context
 from pytest_harbor.trial.healthcheck import wait_until_healthy
-from pytest_harbor.trial.plan import TrialPlan
-from pytest_harbor.trial.record import TrialRecord
-from pytest_harbor.verifier.base import Verifier, VerifierContext
-
-_GRACE_SEC = 5.0
+from pytest_harbor.trial.plan import TrialPlan, WorkPlan
+from pytest_harbor.trial.record import TrialRecord, WorkFolders
+from pytest_harbor.trial.step_setup import StepSetupError, set_up_step
+from pytest_harbor.verifier.base import Verifier, VerifierReport
 
 
 class PhaseObserver(Protocol):
-    """Is told when a phase begins and ends; ``environment`` is None before there is one."""
+    """Is told when a phase begins and ends; ``step`` is empty in a single-step task."""
 
-    def before_phase(self, phase: str, environment: Environment | None) -> None:
+    def before_phase(self, phase: str, step: str, environment: Environment) -> None:
         """A phase begins."""
 
     def after_phase(
-        self, phase: str, environment: Environment | None, error: BaseException | None
+        self, phase: str, step: str, environment: Environment, error: BaseException | None
     ) -> None:
         """A phase ended, with ``error`` if it broke."""
 
@@ -55,10 +65,28 @@ class PhaseObserver(Protocol):
 class Trial:
     """One attempt of one agent at one task."""
 
-    def __init__(self, plan: TrialPlan, record: TrialRecord, observer: PhaseObserver) -> None:
+    def __init__(
+        self,
+        plan: TrialPlan,
+        record: TrialRecord,
+        observer: PhaseObserver,
+        make_environment: Callable[[EnvironmentRequest], Environment],
+        labels: dict[str, str],
+    ) -> None:
+        """A trial of ``plan``.
+
+        Args:
+            plan: What was settled.
+            record: The trial's folder.
+            observer: Is told of each phase.
+            make_environment: Makes boxes, not yet started.
+            labels: For everything made on the engine.
+        """
         self.plan = plan
         self.record = record
         self.observer = observer
+        self._make_environment = make_environment
+        self._labels = labels
         self.config = plan.config_json(record)
         self.result = TrialResult(
             trial_name=record.name,
@@ -71,11 +99,16 @@ class Trial:
             attempt=plan.attempt,
             threshold=plan.options.threshold,
             network=plan.network.as_json(),
+            separate=any(work.box for work in plan.works),
+            step_names=tuple(work.name for work in plan.works if work.name),
         )
-        self._agent_unable = False
         record.write_config(self.config)
 
     # -- phases ---------------------------------------------------------------------
+
+    def make_environment(self) -> Environment:
+        """The box that the agent works in, not yet started."""
+        return self._make_environment(self.plan.agent_box(self.record, self._labels))
 
     def start(self, environment: Environment) -> None:
         """Start the environment and wait until it is healthy.
@@ -83,8 +116,8 @@ class Trial:
         Raises:
             EnvironmentFault: It cannot be had; the trial is over.
         """
-        with self._phase("environment", environment):
-            environment.start(timeout_sec=self.plan.limits.build)
+        with self._phase(self.result, "environment", "", environment):
+            environment.start(timeout_sec=self.plan.build_timeout_sec)
             self.result.findings += environment.notes
             check = self.plan.task.config.environment.healthcheck
             if check is not None:
@@ -96,96 +129,187 @@ class Trial:
         Raises:
             EnvironmentFault: The environment broke; the trial is over.
         """
-        context = self._agent_context()
-        if self._set_up_agent(environment, context):
-            self._run_agent(environment, context)
-            entries = self.plan.task.config.artifacts
-            if entries:
-                collect_artifacts(entries, environment, self.record)
-            self._grade(environment, verifier)
+        if self._set_up_agent(environment):
+            for number, work in enumerate(self.plan.works):
+                if number:
+                    self._clean_between_steps(environment, self.plan.works[number - 1])
+                if not self._run_work(number, work, environment, verifier):
+                    break
         self._settle()
         return self.result
 
-    def _agent_context(self) -> AgentContext:
-        plan, record = self.plan, self.record
-        return AgentContext(
-            task=plan.task,
-            timeout_sec=plan.limits.agent,
-            user=plan.task.config.agent.user,
-            env=plan.options.agent_env,
-            logs_dir=record.agent_dir,
-            log=lambda name: record.open_log(record.agent_dir / name),
-        )
-
-    def _set_up_agent(self, environment: Environment, context: AgentContext) -> bool:
+    def _set_up_agent(self, environment: Environment) -> bool:
         """Whether the agent is ready to work."""
-        limit = self.plan.limits.setup
-        setup_context = replace(context, timeout_sec=limit)
+        limit, user = self.plan.setup_timeout_sec, self.plan.task.config.agent.user
+        folders = self.record.folders(self.plan.works[0].name)
+        context = self._agent_context(folders, user, limit)
+        result = self.result
         try:
-            with self._phase("agent_setup", environment), self._view(environment, limit) as view:
-                self._watched(limit, view, lambda: self.plan.agent.setup(view, setup_context))
+            with self._phase(result, "agent_setup", "", environment):
+                run_watched(
+                    self.plan,
+                    self.record,
+                    environment,
+                    folders.agent_dir,
+                    user=user,
+                    timeout_sec=limit,
+                    work=lambda view: self.plan.agent.setup(view, context),
+                )
         except AgentTimeoutError:
             error = AgentSetupTimeoutError(f"set-up of the agent timed out after {limit:g} s")
-            self._add_fault("agent_setup", error)
+            self._add_fault(result, "agent_setup", error)
         except AgentFault as error:
-            self._add_fault("agent_setup", error)
-        self._agent_unable = self.result.fault("agent_setup") is not None
-        return not self._agent_unable
+            self._add_fault(result, "agent_setup", error)
+        result.agent_unable = result.fault("agent_setup") is not None
+        return not result.agent_unable
 
-    def _run_agent(self, environment: Environment, context: AgentContext) -> None:
-        limit = self.plan.limits.agent
-        agent, instruction = self.plan.agent, self.plan.task.instruction
-        try:
-            with self._phase("agent", environment), self._view(environment, limit) as view:
-                self._watched(limit, view, lambda: agent.run(instruction, view, context))
-        except AgentFault as error:
-            self._add_fault("agent", error)
-            self._agent_unable = isinstance(error, AgentUnableError)
-        finally:
-            self._note_usage(context)
-
-    def _grade(self, environment: Environment, verifier: Verifier) -> None:
-        plan, record = self.plan, self.record
-        context = VerifierContext(
-            task=plan.task,
-            timeout_sec=plan.limits.verifier,
-            user=plan.task.config.verifier.user,
-            env=plan.verifier_env,
-            trial_dir=record.path,
-            open_log=record.open_log,
-            filter_data=record.redactor.reader,
+    def _agent_context(
+        self, folders: WorkFolders, user: str | int | None, limit: float | None
+    ) -> AgentContext:
+        return AgentContext(
+            task=self.plan.task,
+            timeout_sec=limit,
+            user=user,
+            env=self.plan.options.agent_env,
+            logs_dir=folders.agent_dir,
+            log=lambda name: self.record.open_log(folders.agent_dir / name),
         )
-        with self._phase("verifier", environment):
-            report = verifier.verify(environment, context)
-        result = self.result
+
+    def _clean_between_steps(self, environment: Environment, before: WorkPlan) -> None:
+        """The next step's agent finds neither the last one's logs nor its tests."""
+        shared = [VERIFIER_LOGS, TESTS_DIR] if before.box is None else []
+        environment.clear([AGENT_LOGS, *shared])
+
+    def _run_work(
+        self, number: int, work: WorkPlan, environment: Environment, verifier: Verifier
+    ) -> bool:
+        """Run one step to its verdict; whether the next one may run."""
+        folders = self.record.folders(work.name)
+        result: Work = self.result
+        if work.name:
+            step = StepResult(name=work.name, separate=work.box is not None)
+            self.result.steps.append(step)
+            result = step
+            if not self._set_up_step(work, step, environment):
+                return False
+        self._run_agent(work, result, folders, environment)
+        is_last = number == len(self.plan.works) - 1
+        self._grade(work, result, folders, environment, verifier, is_last=is_last)
+        if not isinstance(result, StepResult):
+            return True
+        if result.reward is not None:
+            result.verdict = self._judge(result, result.reward)
+        result.unmet = unmet_min_reward(result.rewards or None, work.min_reward)
+        self.write()
+        return result.completed
+
+    def _set_up_step(self, work: WorkPlan, result: StepResult, environment: Environment) -> bool:
+        try:
+            set_up_step(work, environment)
+        except (StepSetupError, HealthcheckError) as error:
+            self._add_fault(result, "environment", error)
+            self.record.note(f"step {work.name} was not begun: {error}")
+            return False
+        return True
+
+    def _run_agent(
+        self, work: WorkPlan, result: Work, folders: WorkFolders, environment: Environment
+    ) -> None:
+        context = self._agent_context(folders, work.agent_user, work.agent_timeout_sec)
+        context.step = work.step
+        agent = self.plan.agent
+        try:
+            with self._phase(result, "agent", work.name, environment):
+                run_watched(
+                    self.plan,
+                    self.record,
+                    environment,
+                    folders.agent_dir,
+                    user=work.agent_user,
+                    timeout_sec=work.agent_timeout_sec,
+                    work=lambda view: agent.run(work.instruction, view, context),
+                )
+        except AgentFault as error:
+            self._add_fault(result, "agent", error)
+            result.agent_unable = isinstance(error, AgentUnableError)
+        finally:
+            _note_usage(result, context)
+
+    def _grade(
+        self,
+        work: WorkPlan,
+        result: Work,
+        folders: WorkFolders,
+        environment: Environment,
+        verifier: Verifier,
+        *,
+        is_last: bool,
+    ) -> None:
+        separate = work.box is not None
+        artifacts = Artifacts(work.artifacts, folders, self.record, packs=separate)
+        try:
+            self._collect(work, artifacts, environment)
+            homes = log_homes(folders, artifacts)
+            if separate:
+                homes.pop("verifier")
+                landing = folders.path / ".logs"
+                filter_data = self.record.redactor.reader
+                result.findings += bring_logs_home(environment, homes, landing, filter_data)
+                homes = {"verifier": folders.verifier_dir}
+                if is_last:
+                    # The agent's box is gone before the verifier's is there.
+                    environment.stop()
+            context = verifier_context(self.plan, work, self.record, folders, homes)
+            with self._phase(result, "verifier", work.name, environment):
+                if separate:
+                    report = grade_separately(
+                        self.plan, work, self.record, context, verifier, artifacts, self._box
+                    )
+                else:
+                    report = verifier.verify(environment, context)
+            self._take(report, result)
+        except VerifierFault as fault:
+            self._add_fault(result, "verifier", fault)
+        finally:
+            artifacts.close()
+
+    def _collect(self, work: WorkPlan, artifacts: Artifacts, environment: Environment) -> None:
+        """Hooks, then artifacts: of ``main`` first, then of the services beside it."""
+        strict = self.plan.options.strict_collect
+        run_hooks(work.collect, environment, self.record, strict=strict)
+        artifacts.collect(environment)
+        hooked = (hook.service for hook in work.collect if hook.service != "main")
+        services = dict.fromkeys((*hooked, *artifacts.services))
+        if services and work.box is not None:
+            environment.stop_main()
+        for name in services:
+            service = environment.service(name)
+            run_hooks(work.collect, service, self.record, service=name, strict=strict)
+            artifacts.collect(service, name)
+
+    def _box(self, work: WorkPlan) -> Environment:
+        return self._make_environment(self.plan.verifier_box(work, self.record, self._labels))
+
+    def _take(self, report: VerifierReport, result: Work) -> None:
         result.reward, result.ctrf = report.reward, report.ctrf
         result.verifier_exit_code, result.verifier_sec = report.exit_code, report.script_sec
         result.findings += report.findings
         if report.fault is not None:
-            self._add_fault("verifier", report.fault)
-        elif report.reward is not None:
-            self._judge()
-
-    def _judge(self) -> None:
-        options = self.plan.options
-        assert self.result.reward is not None
-        try:
-            self.result.verdict = judge(self.result.reward, options.threshold, options.reward_key)
-        except VerifierFault as fault:
-            self._add_fault("verifier", fault)
+            self._add_fault(result, "verifier", report.fault)
 
     # -- how it ends ----------------------------------------------------------------
 
     def fail(self, error: BaseException) -> TrialResult:
         """The trial was cut off by something that is not part of a result."""
-        if not isinstance(error, UnsupportedError):
+        if isinstance(error, UnsupportedError):
+            self.result.category, self.result.skip_reason = "skipped", str(error)
+        else:
             known = isinstance(error, HarborError)
             text = "" if known else "".join(traceback.format_exception(error))
-            phase = next(reversed(self.result.timings), "environment")
-            self._add_fault(phase, error, text)
+            running = self.result.steps[-1] if self.result.steps else self.result
+            phase = next(reversed(running.timings), "environment")
+            self._add_fault(self.result, phase, error, text)
             self.result.category = "environment"
-        else:
-            self.result.category, self.result.skip_reason = "skipped", str(error)
         self.write()
         return self.result
 
@@ -195,91 +319,74 @@ class Trial:
         self.record.write_result(self.result, self.config)
 
     def _settle(self) -> None:
+        if self.result.step_names:
+            self._combine_steps()
+        if self.result.reward is not None:
+            self.result.verdict = self._judge(self.result, self.result.reward)
         self.result.category = self._category()
         self.write()
 
+    def _combine_steps(self) -> None:
+        """A step that never ran, or whose verifier crashed, counts as 0; Harbor leaves it out."""
+        result = self.result
+        combined = combine_steps(
+            [step.rewards or None for step in result.steps],
+            n_steps=len(result.step_names),
+            strategy=self.plan.task.config.reward_strategy,
+        )
+        if combined.values is not None:
+            result.reward = Reward(combined.values, "steps")
+        if combined.values != combined.harbor_values:
+            result.harbor_rewards = combined.harbor_values
+            result.findings.append(
+                f"{combined.missing} of {len(result.step_names)} steps have no reward and count"
+                f" as 0; Harbor leaves them out and gives {combined.harbor_values}"
+            )
+
+    def _judge(self, work: Work, reward: Reward) -> Verdict | None:
+        options = self.plan.options
+        try:
+            return judge(reward, options.threshold, options.reward_key)
+        except VerifierFault as fault:
+            self._add_fault(work, "verifier", fault)
+            return None
+
     def _category(self) -> Category:
-        if self._agent_unable:
+        if any(work.agent_unable for work in self.result.works):
             return "agent"
         return "reward" if self.result.verdict is not None else "task"
 
     # -- helpers --------------------------------------------------------------------
 
     @contextmanager
-    def _phase(self, phase: str, environment: Environment) -> Iterator[None]:
+    def _phase(
+        self, result: Work, phase: str, step: str, environment: Environment
+    ) -> Iterator[None]:
         """Time a phase and tell the observer; nothing is caught."""
         started = datetime.now(UTC)
-        self.result.timings[phase] = Timing(started)
-        self.record.note(f"{phase} begins")
+        result.timings[phase] = Timing(started)
+        where = f"{phase} of step {step}" if step else phase
+        self.record.note(f"{where} begins")
         error: BaseException | None = None
         try:
-            self.observer.before_phase(phase, environment)
+            self.observer.before_phase(phase, step, environment)
             yield
         except BaseException as caught:
             error = caught
             raise
         finally:
-            self.result.timings[phase] = Timing(started, datetime.now(UTC))
-            self.record.note(f"{phase} ends" + (f": {type(error).__name__}" if error else ""))
-            self.observer.after_phase(phase, environment, error)
+            result.timings[phase] = Timing(started, datetime.now(UTC))
+            self.record.note(f"{where} ends" + (f": {type(error).__name__}" if error else ""))
+            self.observer.after_phase(phase, step, environment, error)
 
-    @contextmanager
-    def _view(self, environment: Environment, limit: float | None) -> Iterator[PhaseEnvironment]:
-        config = self.plan.task.config
-        view = PhaseEnvironment(
-            environment,
-            user=config.agent.user,
-            env=self.plan.options.agent_env,
-            timeout_sec=None if self.plan.agent.keeps_time else limit,
-        )
-        try:
-            yield view
-        except (HarborError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            text = "".join(traceback.format_exception(error))
-            (self.record.agent_dir / "exception.txt").write_text(self.record.redactor.text(text))
-            raise AgentCrashError(
-                f"agent crashed: {type(error).__name__}: {error} (traceback in agent/exception.txt)"
-            ) from error
-        finally:
-            view.close()
-
-    def _watched(
-        self, limit: float | None, view: PhaseEnvironment, work: Callable[[], None]
-    ) -> None:
-        """Run the agent's code; code that does not keep its time is left behind."""
-        if limit is None or self.plan.agent.keeps_time:
-            work()
-            return
-        caught: list[BaseException] = []
-
-        def guarded() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - handed to the trial's own thread
-                caught.append(error)
-
-        thread = threading.Thread(target=guarded, name=f"agent {self.record.name}", daemon=True)
-        thread.start()
-        thread.join(limit)
-        if thread.is_alive():
-            # A command that runs now is killed at the limit; give it time to say so.
-            thread.join(_GRACE_SEC)
-            view.close()
-        if caught:
-            raise caught[0]
-        if thread.is_alive():
-            raise AgentTimeoutError(f"agent timed out after {limit:g} s")
-
-    def _add_fault(self, phase: str, error: BaseException, text: str = "") -> None:
+    def _add_fault(self, work: Work, phase: str, error: BaseException, text: str = "") -> None:
         fault = Fault.of(phase, error, text)
-        self.result.faults.append(replace(fault, message=self.record.redactor.text(fault.message)))
+        work.faults.append(replace(fault, message=self.record.redactor.text(fault.message)))
 
-    def _note_usage(self, context: AgentContext) -> None:
-        self.result.agent_exit_code = context.exit_code
-        names = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
-        usage = {name: getattr(context, name) for name in names}
-        if context.metadata:
-            usage["metadata"] = context.metadata
-        self.result.usage = {name: value for name, value in usage.items() if value is not None}
+
+def _note_usage(work: Work, context: AgentContext) -> None:
+    work.agent_exit_code = context.exit_code
+    usage = {name: getattr(context, name) for name in USAGE_COUNTS}
+    if context.metadata:
+        usage["metadata"] = context.metadata
+    work.usage = {name: value for name, value in usage.items() if value is not None}

@@ -21,23 +21,14 @@ def require_supported(task: Task, agent: Agent) -> None:
 
 
 def _missing(task: Task, agent: Agent) -> Iterator[str]:
-    config = task.config
-    environment = config.environment
-    if task.is_multi_step:
-        yield f"multi-step tasks ({len(config.steps or [])} [[steps]])"
-    if task.verifier_mode() == "separate":
-        yield "separate verifiers ([verifier].environment_mode)"
+    environment = task.config.environment
     if task.compose_file is not None:
         yield f"compose tasks (environment/{task.compose_file.name})"
     if environment.os != "linux":
         yield f"{environment.os} tasks ([environment].os)"
     if environment.tpu is not None:
         yield "tasks that need a TPU ([environment.tpu])"
-    if config.verifier.collect:
-        yield "collect hooks ([[verifier.collect]])"
     if agent.uses_task_tools and environment.mcp_servers:
         yield "MCP servers for this agent ([[environment.mcp_servers]])"
     if agent.uses_task_tools and environment.skills_dir:
         yield "skills for this agent ([environment].skills_dir)"
-    if any(not entry.is_in_main for entry in config.artifacts):
-        yield "artifacts of other services (artifacts[].service)"

@@ -14,7 +14,7 @@ from pytest_harbor.result.reward import Reward
 
 if TYPE_CHECKING:
     from pytest_harbor.environment.base import Environment
-    from pytest_harbor.task.reader import Task
+    from pytest_harbor.task.model import Step, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +23,30 @@ class VerifierContext:
 
     Attributes:
         task: The task as read.
+        step: The step that is graded; None in a single-step task.
+        tests: Folders to lay over each other in ``/tests``, in order; none where the
+            image brings them.
+        test_script: The script on this machine; None where the image brings it.
         timeout_sec: Seconds that grading may take; None: no limit.
         user: User of the test script; None: the image's.
         env: ``[verifier.env]``, resolved; values may be secret.
-        trial_dir: The trial's folder on this machine.
+        verifier_dir: Where the verifier's files go on this machine.
+        homes: Name of a folder below ``/logs`` to its place on this machine.
         open_log: Opens a log on this machine, bounded and without secrets.
         filter_data: Takes secrets out of a file as it comes from the environment.
     """
 
     task: Task
+    step: Step | None
+    tests: tuple[Path, ...]
+    test_script: Path | None
     timeout_sec: float | None
     user: str | int | None
     env: Mapping[str, str]
-    trial_dir: Path
+    verifier_dir: Path
+    homes: Mapping[str, Path]
     open_log: Callable[[Path], BinaryIO]
     filter_data: Callable[[BinaryIO], BinaryIO]
-
-    @property
-    def verifier_dir(self) -> Path:
-        """Where the verifier's files go on this machine."""
-        return self.trial_dir / "verifier"
 
 
 @dataclass(slots=True)

@@ -7,11 +7,11 @@ files and lays the tests over whatever is in ``/tests``, both folders are made a
 
 from __future__ import annotations
 
-import shutil
 import stat
 from pathlib import Path
 
 from pytest_harbor.environment.base import Environment, ExecResult
+from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.environment.script import script_argv
 from pytest_harbor.errors import (
     RewardFileEmptyError,
@@ -23,11 +23,14 @@ from pytest_harbor.errors import (
 from pytest_harbor.result.ctrf import CtrfReport, parse_ctrf
 from pytest_harbor.result.reward import Reward, parse_reward
 from pytest_harbor.task.ignore import upload_filter
-from pytest_harbor.task.layout import LOGS_DIR, TESTS_DIR, VERIFIER_LOGS
+from pytest_harbor.task.layout import TEST_SCRIPTS, TESTS_DIR, VERIFIER_LOGS
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
 
 OUTPUT_FILE = "test-stdout.txt"
 """The test script's output, as Harbor names it."""
+
+# A script in the verifier's own image: nobody here has seen its mode and first line.
+_BUNDLED_RUNS = 'if [ -x "$0" ]; then exec "$0"; else exec bash "$0"; fi'
 
 MAX_REWARD_BYTES = 1024 * 1024
 MAX_CTRF_BYTES = 16 * 1024 * 1024
@@ -38,11 +41,10 @@ class ScriptVerifier(Verifier):
 
     def verify(self, environment: Environment, context: VerifierContext) -> VerifierReport:
         """Upload the tests, run the script, bring ``/logs`` home, read the reward."""
-        report = VerifierReport()
         result = self._run(environment, context)
-        report.exit_code = result.exit_code
-        report.script_sec = result.duration_sec
-        self._bring_home(environment, context, report)
+        report = VerifierReport(exit_code=result.exit_code, script_sec=result.duration_sec)
+        landing = context.verifier_dir.parent / ".logs"
+        report.findings += bring_logs_home(environment, context.homes, landing, context.filter_data)
         try:
             _raise_for_timeout(result, context)
             report.reward = _read_reward(context.verifier_dir, result)
@@ -54,17 +56,8 @@ class ScriptVerifier(Verifier):
         return report
 
     def _run(self, environment: Environment, context: VerifierContext) -> ExecResult:
+        _lay_out_tests(environment, context)
         with context.open_log(context.verifier_dir / OUTPUT_FILE) as log:
-            # One step, done by the engine from outside: nothing that the agent put there
-            # survives, and no program of the agent's is asked to remove it.
-            environment.upload(
-                context.task.tests_dir,
-                TESTS_DIR,
-                executable=_scripts(context),
-                include=upload_filter(context.task.tests_dir),
-                replace=True,
-                clear=[VERIFIER_LOGS],
-            )
             return environment.exec(
                 _test_argv(context),
                 user=context.user,
@@ -74,50 +67,31 @@ class ScriptVerifier(Verifier):
                 merge_streams=True,
             )
 
-    @staticmethod
-    def _bring_home(
-        environment: Environment, context: VerifierContext, report: VerifierReport
-    ) -> None:
-        """Copy ``/logs`` into the trial's folder; what lies there already is never replaced."""
-        landing = context.trial_dir / ".logs"
-        try:
-            found = environment.download(LOGS_DIR, landing, filter_data=context.filter_data)
-        except FileNotFoundError:
-            return
-        report.findings += [
-            f"{LOGS_DIR}/{name} was not copied: {reason}"
-            for name, reason in sorted(found.skipped.items())[:20]
-        ]
-        homes = {"agent": "agent", "verifier": "verifier", "artifacts": "artifacts/logs/artifacts"}
-        for name, home in homes.items():
-            _merge(landing / name, context.trial_dir / home)
-        shutil.rmtree(landing, ignore_errors=True)
+
+def _lay_out_tests(environment: Environment, context: VerifierContext) -> None:
+    """Make ``/tests`` and ``/logs/verifier`` anew.
+
+    Done by the engine from outside: nothing that the agent put there survives, and no
+    program of the agent's is asked to remove it.
+    """
+    if not context.tests:
+        environment.clear([VERIFIER_LOGS])
+    for number, folder in enumerate(context.tests):
+        script = context.test_script
+        environment.upload(
+            folder,
+            TESTS_DIR,
+            executable=[script.name] if script and script.parent == folder else [],
+            include=upload_filter(folder),
+            replace=number == 0,
+            clear=[VERIFIER_LOGS] if number == 0 else [],
+        )
 
 
 def _test_argv(context: VerifierContext) -> list[str]:
-    if context.task.test_script is None:
-        raise RewardFileNotFoundError("the task has no tests/test.sh")
-    return script_argv(context.task.test_script, f"{TESTS_DIR}/{_scripts(context)[0]}")
-
-
-def _scripts(context: VerifierContext) -> list[str]:
-    task = context.task
-    if task.test_script is None:
-        return []
-    return [task.test_script.relative_to(task.tests_dir).as_posix()]
-
-
-def _merge(source: Path, target: Path) -> None:
-    """Move the content of one folder into another; existing files stay as they are."""
-    if not source.is_dir():
-        return
-    target.mkdir(parents=True, exist_ok=True)
-    for entry in sorted(source.iterdir()):
-        place = target / entry.name
-        if not place.exists() and not place.is_symlink():
-            entry.replace(place)
-        elif entry.is_dir() and place.is_dir():
-            _merge(entry, place)
+    if context.test_script is not None:
+        return script_argv(context.test_script, f"{TESTS_DIR}/{context.test_script.name}")
+    return ["sh", "-c", _BUNDLED_RUNS, f"{TESTS_DIR}/{TEST_SCRIPTS['linux']}"]
 
 
 def _raise_for_timeout(result: ExecResult, context: VerifierContext) -> None:

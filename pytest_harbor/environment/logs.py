@@ -1,0 +1,61 @@
+"""The logs of a box, brought home."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import BinaryIO
+
+from pytest_harbor.environment.base import Environment
+from pytest_harbor.task.layout import LOGS_DIR
+
+_NAMED = 20
+
+
+def bring_logs_home(
+    environment: Environment,
+    homes: Mapping[str, Path],
+    landing: Path,
+    filter_data: Callable[[BinaryIO], BinaryIO],
+) -> list[str]:
+    """Copy folders below ``/logs`` home; what lies there already is never replaced.
+
+    Args:
+        environment: The box.
+        homes: Name of a folder below ``/logs`` to its place on this machine.
+        landing: Folder for the time being, on the same disk; is gone afterwards.
+        filter_data: Takes secrets out of each file.
+
+    Returns:
+        What was left out and why, one sentence each.
+    """
+    try:
+        found = environment.download(LOGS_DIR, landing, filter_data=filter_data)
+    except FileNotFoundError:
+        return [f"{LOGS_DIR} is gone from the environment"]
+    try:
+        for name, home in homes.items():
+            _merge(landing / name, home)
+    finally:
+        shutil.rmtree(landing, ignore_errors=True)
+    findings = [
+        f"{LOGS_DIR}/{name} was not copied: {reason}"
+        for name, reason in sorted(found.skipped.items())[:_NAMED]
+    ]
+    if not found.complete:
+        findings.append(f"{LOGS_DIR} holds more than is copied; the rest was left out")
+    return findings
+
+
+def _merge(source: Path, target: Path) -> None:
+    """Move the content of one folder into another; existing files stay as they are."""
+    if not source.is_dir():
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in sorted(source.iterdir()):
+        place = target / entry.name
+        if not place.exists() and not place.is_symlink():
+            entry.replace(place)
+        elif entry.is_dir() and place.is_dir():
+            _merge(entry, place)

@@ -1,0 +1,99 @@
+"""Agents at work: each sees its phase's environment, and none outlives its time."""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pytest_harbor.agent.base import Agent
+from pytest_harbor.environment.base import Environment
+from pytest_harbor.environment.phase import PhaseEnvironment
+from pytest_harbor.errors import AgentCrashError, AgentTimeoutError, HarborError
+from pytest_harbor.trial.plan import TrialPlan
+from pytest_harbor.trial.record import TrialRecord
+
+_GRACE_SEC = 5.0
+
+
+def run_watched(
+    plan: TrialPlan,
+    record: TrialRecord,
+    environment: Environment,
+    logs_dir: Path,
+    *,
+    user: str | int | None,
+    timeout_sec: float | None,
+    work: Callable[[PhaseEnvironment], None],
+) -> None:
+    """Let the agent's code work on a phase's view of the environment.
+
+    Args:
+        plan: The trial.
+        record: Its folder.
+        environment: The box.
+        logs_dir: Takes the traceback of an agent that crashes.
+        user: Default user of the agent's commands.
+        timeout_sec: Limit of the phase; None: no limit.
+        work: The agent's code.
+
+    Raises:
+        AgentFault: What the agent raised, or that it ran out of time, or crashed.
+        EnvironmentFault: The box broke.
+    """
+    view = PhaseEnvironment(
+        environment,
+        user=user,
+        env=plan.options.agent_env,
+        timeout_sec=None if plan.agent.keeps_time else timeout_sec,
+    )
+    with _crashes_named(record, logs_dir):
+        try:
+            _run(plan.agent, timeout_sec, view, lambda: work(view))
+        finally:
+            view.close()
+
+
+@contextmanager
+def _crashes_named(record: TrialRecord, logs_dir: Path) -> Iterator[None]:
+    """An agent is anybody's code: whatever it raises beside our errors is a crash of it."""
+    try:
+        yield
+    except HarborError:
+        raise
+    except Exception as error:
+        text = "".join(traceback.format_exception(error))
+        (logs_dir / "exception.txt").write_text(record.redactor.text(text))
+        raise AgentCrashError(
+            f"agent crashed: {type(error).__name__}: {error} (traceback in agent/exception.txt)"
+        ) from error
+
+
+def _run(
+    agent: Agent, limit: float | None, view: PhaseEnvironment, work: Callable[[], None]
+) -> None:
+    """Run the agent's code; code that does not keep its time is left behind."""
+    if limit is None or agent.keeps_time:
+        work()
+        return
+    caught: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - handed to the trial's own thread
+            caught.append(error)
+
+    thread = threading.Thread(target=guarded, name="harbor agent", daemon=True)
+    thread.start()
+    thread.join(limit)
+    if thread.is_alive():
+        # A command that runs now is killed at the limit; give it time to say so.
+        thread.join(_GRACE_SEC)
+        view.close()
+    if caught:
+        raise caught[0]
+    if thread.is_alive():
+        raise AgentTimeoutError(f"agent timed out after {limit:g} s")
