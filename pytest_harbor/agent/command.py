@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.faults import unable_error
 from pytest_harbor.environment.base import Environment, ExecResult
-from pytest_harbor.errors import AgentTimeoutError, NonZeroAgentExitCodeError
+from pytest_harbor.errors import AgentTimeoutError, NonZeroAgentExitCodeError, OptionError
+from pytest_harbor.task.model import Task
 
 INSTRUCTION_FILE = "/logs/agent/instruction.md"
 """Where the instruction lies for commands that ask for the file."""
+
+MAX_COMMAND_BYTES = 2**17
+"""Linux takes no longer argument."""
+
+# With the quotes: within quotes of the user's, the text's own would end them.
+_PLACEHOLDER = re.compile(r"""(["']?)\{instruction\}\1""")
+
+
+def fill(command: str, instruction: str) -> str:
+    """The command with its placeholders filled."""
+    # File first: the instruction's own braces must stay as they are.
+    text = command.replace("{instruction_file}", INSTRUCTION_FILE)
+    return _PLACEHOLDER.sub(lambda _: shlex.quote(instruction), text)
 
 
 class CommandAgent(Agent):
     """Runs a command of the user's, through bash (or sh where there is no bash).
 
-    ``{instruction}`` stands for the instruction's text, quoted for the shell;
-    ``{instruction_file}`` for the path of a file that holds it. Other braces are left
-    alone. The text is also in the variable ``HARBOR_INSTRUCTION``.
+    ``{instruction}`` stands for the instruction's text, quoted for the shell (quotes of
+    yours right around it are taken as part of it); ``{instruction_file}`` for the path of
+    a file that holds it. Other braces are left alone. A text of less than 64 KiB is also
+    in the variable ``HARBOR_INSTRUCTION``.
     """
 
     name = "command"
@@ -29,13 +45,24 @@ class CommandAgent(Agent):
         super().__init__(model_name=model_name)
         self.command = command
 
+    def check(self, task: Task) -> None:
+        """Refuse an instruction that no command line can hold."""
+        longest = max([task.instruction, *(step.instruction for step in task.steps)], key=len)
+        size = len(fill(self.command, longest).encode())
+        if size >= MAX_COMMAND_BYTES:
+            raise OptionError(
+                f"--harbor-agent-command: with the instruction in it, the command has {size} bytes;"
+                f" a command line takes less than {MAX_COMMAND_BYTES}. Write {{instruction_file}},"
+                " the path of a file that holds the instruction, instead of {instruction}"
+            )
+
     def run(self, instruction: str, environment: Environment, context: AgentContext) -> None:
         """Run the command; its status decides nothing, the verifier does."""
         if "{instruction_file}" in self.command:
             environment.write(INSTRUCTION_FILE, instruction)
         with context.open_log("command.txt") as log:
             result = environment.exec(
-                self._filled(instruction),
+                fill(self.command, instruction),
                 user=context.user,
                 env=self._env(instruction, context),
                 timeout_sec=context.timeout_sec,
@@ -45,13 +72,8 @@ class CommandAgent(Agent):
         context.exit_code = result.exit_code
         _raise_for(result, context)
 
-    def _filled(self, instruction: str) -> str:
-        # One pass each, file first: the instruction's own braces must stay as they are.
-        text = self.command.replace("{instruction_file}", INSTRUCTION_FILE)
-        return text.replace("{instruction}", shlex.quote(instruction))
-
     def _env(self, instruction: str, context: AgentContext) -> dict[str, str]:
-        # The kernel refuses a single variable of 128 KiB.
+        # Linux takes no variable of 128 KiB, and all of them count against one limit.
         short = {"HARBOR_INSTRUCTION": instruction} if len(instruction.encode()) < 2**16 else {}
         model = {"HARBOR_MODEL": self.model_name} if self.model_name else {}
         return {**short, **model, **context.env}

@@ -14,6 +14,7 @@ import re
 from pytest_harbor.errors import AgentUnableError
 
 _LOOKED_AT_CHARS = 4000
+_SHOWN_CHARS = 150
 
 
 class AgentAuthenticationError(AgentUnableError):
@@ -36,25 +37,40 @@ class NetworkConnectionError(AgentUnableError):
     """The provider cannot be reached."""
 
 
+# A status or a phrase counts only as a client of a provider words it. The work itself may be
+# a server that answers 401, or a test of one: that is skill, and no reason not to count.
+_STATUS = r"(?:API Error:?|Error code:|unexpected status|last status:) ?\(?(?:Repeated )?"
+_CLIENT = r"\b(?:openai|anthropic|litellm)\.(?:exceptions\.)?"
+_HOST = r"[ :(]+(?:api[.-]|[\w.-]*(?:anthropic|openai|openrouter|googleapis|bedrock|azure)\.)"
+
 _SIGNS: tuple[tuple[type[AgentUnableError], str], ...] = (
     (
         AgentAuthenticationError,
-        r"API Error:? 40[13]\b|\b401 Unauthorized|authentication_error|invalid[ _-]api[ _-]key"
-        r"|incorrect api key|invalid x-api-key|permission_error|not logged in",
+        rf"{_STATUS}40[13]\b|{_CLIENT}(?:Authentication|PermissionDenied)Error"
+        r"|authentication_error|permission_error|\binvalid_api_key\b|API_KEY_INVALID"
+        r"|incorrect api key provided|invalid x-api-key|API key not valid\. Please"
+        r"|invalid api key ·|please run /login"
+        r"|missing environment variable:? .?\w*_(?:KEY|TOKEN)|\w_API_KEY environment variable",
     ),
     (
         ApiUsageLimitError,
-        r"insufficient_quota|credit balance is too low|usage limit reached"
-        r"|exceeded your current quota",
+        r"insufficient_quota|credit balance is too low|exceeded your current quota"
+        r"|usage limit reached|you've hit your (?:usage )?limit",
     ),
-    (ApiRateLimitError, r"API Error:? 429\b|\b429 Too Many Requests|rate_limit_error"),
+    (
+        ApiRateLimitError,
+        rf"{_STATUS}429\b|{_CLIENT}RateLimitError|rate_limit_error|RESOURCE_EXHAUSTED",
+    ),
     (
         ApiOverloadedError,
-        r"API Error:? 5\d\d\b|overloaded_error|\b503 Service Unavailable|\b502 Bad Gateway",
+        rf"{_STATUS}5\d\d\b|{_CLIENT}(?:InternalServer|ServiceUnavailable)Error"
+        r"|overloaded_error|the model is overloaded",
     ),
     (
         NetworkConnectionError,
-        r"could not resolve host|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|APIConnectionError",
+        rf"{_CLIENT}APIConnectionError|API Error:? \(?(?:Connection error|Request timed out)"
+        rf"|Unable to connect to API|(?:could not resolve host|ENOTFOUND|EAI_AGAIN){_HOST}"
+        r"|stream disconnected before completion",
     ),
 )
 _COMPILED = tuple((kind, re.compile(pattern, re.IGNORECASE)) for kind, pattern in _SIGNS)
@@ -69,14 +85,16 @@ def unable_error(output: str) -> AgentUnableError | None:
         output: The end of the agent's output.
     """
     tail = output[-_LOOKED_AT_CHARS:]
-    found = [
-        (match.end(), kind, match)
-        for kind, pattern in _COMPILED
-        for match in pattern.finditer(tail)
-    ]
+    found = [(match, kind) for kind, pattern in _COMPILED for match in pattern.finditer(tail)]
     if not found:
         return None
-    _, kind, match = max(found, key=lambda item: item[0])
-    start = tail.rfind("\n", 0, match.start()) + 1
-    line = tail[start:].splitlines()[0].strip()
-    return kind(f"the agent could not work, which is not its skill: {line[:300]}")
+    match, kind = max(found, key=lambda one: one[0].end())
+    return kind(f"the agent could not work, which is not its skill: {_line_around(match)}")
+
+
+def _line_around(match: re.Match[str]) -> str:
+    """The line of the sign; of a long one, such as a stream's JSON, what is next to the sign."""
+    text = match.string
+    start = max(text.rfind("\n", 0, match.start()) + 1, match.start() - _SHOWN_CHARS)
+    end = text.find("\n", match.end())
+    return text[start : min(end if end >= 0 else len(text), match.end() + _SHOWN_CHARS)].strip()
