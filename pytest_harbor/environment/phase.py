@@ -49,6 +49,11 @@ class PhaseEnvironment(Environment):
         return self._inner.name
 
     @property
+    def notes(self) -> Sequence[str]:
+        """What the backend did otherwise than asked."""
+        return self._inner.notes
+
+    @property
     def default_user(self) -> str:
         """The phase's user."""
         return self._inner.default_user if self._user is None else str(self._user)
