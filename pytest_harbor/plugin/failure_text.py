@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_harbor.plugin.options import takes_a_word
 from pytest_harbor.trial.logs import read_tail
 
 if TYPE_CHECKING:
@@ -133,11 +134,7 @@ def again(item: pytest.Item) -> str:
         name, equals, value = text.partition("=")
         if not name.startswith("--harbor-"):
             continue
-        takes_next = not equals and name not in (
-            "--harbor-rebuild",
-            "--harbor-strict",
-            "--harbor-keep",
-        )
+        takes_next = not equals and takes_a_word(name)
         value = os.fspath(next(words, "")) if takes_next else value
         if name == "--harbor-agent-env":
             # The variable's name is enough: its value is taken from the environment.

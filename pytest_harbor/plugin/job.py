@@ -54,9 +54,11 @@ class Job:
                 setup=wanted.setup_timeout_multiplier,
                 agent=wanted.agent_timeout_multiplier,
                 verifier=wanted.verifier_timeout_multiplier,
+                none=wanted.ignore_timeouts,
             ),
             resource_multiplier=wanted.resource_multiplier,
             rebuild=wanted.rebuild,
+            strict_collect=wanted.strict_collect,
             agent_env=wanted.agent_env,
         )
 

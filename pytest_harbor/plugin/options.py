@@ -61,6 +61,8 @@ class Settings:
         build_timeout_multiplier: Factor for the environment's build and start.
         resource_multiplier: Factor for CPU, memory and disk.
         rebuild: Build images again.
+        strict_collect: A collect hook that fails is the task's fault.
+        ignore_timeouts: No time limit of a task holds.
         strict: Warnings about a task's files are errors.
         keep: Environments to keep: ``"failed"``, ``"all"`` or None.
     """
@@ -83,6 +85,8 @@ class Settings:
     build_timeout_multiplier: float
     resource_multiplier: float
     rebuild: bool
+    strict_collect: bool
+    ignore_timeouts: bool
     strict: bool
     keep: Literal["failed", "all"] | None
 
@@ -218,6 +222,13 @@ _OPTIONS = (
     ),
     _Option("--harbor-rebuild", "Build images again", None, "bool"),
     _Option(
+        "--harbor-strict-collect",
+        "A collect hook that fails is the task's fault, not only a line in the trial's log",
+        None,
+        "bool",
+    ),
+    _Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
+    _Option(
         "--harbor-strict",
         "Warnings about a task's files are errors of that task",
         None,
@@ -232,6 +243,12 @@ _OPTIONS = (
         bare="failed",
     ),
 )
+
+
+def takes_a_word(flag: str) -> bool:
+    """Whether an option without an equals sign takes the next word as its value."""
+    option = next((option for option in _OPTIONS if option.flag == flag), None)
+    return option is not None and option.parse is not None and option.bare is None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -292,6 +309,8 @@ def _resolve(config: pytest.Config) -> Settings:
         build_timeout_multiplier=value["build_timeout_multiplier"] or timeouts,
         resource_multiplier=value["resource_multiplier"] or 1.0,
         rebuild=bool(value["rebuild"]),
+        strict_collect=bool(value["strict_collect"]),
+        ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),
         keep=value["keep"],
     )

@@ -96,7 +96,6 @@ def test_missing_host_variable_is_an_error_before_any_container(make_task, run_t
     [
         ({"remove": ("solution",)}, "*no solution/solve.sh*"),
         ({"toml": "network_mode = 'allowlist'\nallowed_hosts = ['example.com']\n"}, "*allowlist*"),
-        ({"toml": "[verifier.environment]\ndocker_image = 'x'\n"}, "*separate verifier*"),
         ({"toml": "gpus = 1\n"}, "*GPU*"),
         ({"toml": "os = 'windows'\n"}, "*windows*"),
     ],
@@ -112,14 +111,11 @@ def test_what_cannot_be_done_is_skipped_with_the_reason(make_task, run_tasks, ch
     ran.run.stdout.fnmatch_lines([f"SKIPPED*task.toml{reason}"])
 
 
-def test_multi_step_and_compose_are_refused_with_the_reason(make_task, run_tasks):
-    folder = make_task("steps", toml="[[steps]]\nname = 'one'\n", remove=("instruction.md",))
-    make_task.write(folder, "steps/one/instruction.md", "Do it.\n")
+def test_compose_is_refused_with_the_reason(make_task, run_tasks):
     folder = make_task("compose")
     make_task.write(folder, "environment/docker-compose.yaml", "services: {main: {}}\n")
     ran = run_tasks("tasks", "-rs")
-    ran.run.assert_outcomes(skipped=2)
-    ran.run.stdout.fnmatch_lines(["*multi-step*"])
+    ran.run.assert_outcomes(skipped=1)
     ran.run.stdout.fnmatch_lines(["*compose*"])
 
 
