@@ -27,8 +27,13 @@ class Usage:
 
 
 def _environment() -> dict[str, str]:
-    """This process's, but for what would have every import compiled anew."""
-    return {name: os.environ[name] for name in os.environ if name != "PYTHONDONTWRITEBYTECODE"}
+    """This process's, but for what would have every import compiled anew.
+
+    Of pytest's plugins only those that are named: others that happen to be installed
+    cost every run the same, and make it noisy.
+    """
+    kept = {name: os.environ[name] for name in os.environ if name != "PYTHONDONTWRITEBYTECODE"}
+    return {**kept, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
 
 def run(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None) -> Usage:
@@ -56,4 +61,5 @@ def run(argv: Sequence[str], cwd: Path, env: Mapping[str, str] | None = None) ->
 
 def pytest(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> Usage:
     """Run pytest in a folder."""
-    return run([sys.executable, "-m", "pytest", "-q", *arguments], cwd, env)
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+    return run(argv, cwd, env)

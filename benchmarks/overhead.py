@@ -104,10 +104,19 @@ def probed(cwd: Path, *arguments: str, **switches: str) -> ProbedRun:
     with scratch() as records:
         search = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
         env = {"PYTHONPATH": os.pathsep.join(search), "PROBE_DIR": str(records), **switches}
-        usage = pytest(cwd, "-p", "probe", "-p", "no:cacheprovider", *arguments, env=env)
+        usage = pytest(cwd, "-p", "probe", *arguments, env=env)
         found = [json.loads(path.read_text()) for path in records.iterdir()]
     shutil.rmtree(cwd / "jobs", ignore_errors=True)
     return ProbedRun(usage, found)
+
+
+PLUGIN = ("-p", "harbor")
+WITHOUT_PLUGIN = ("-p", "no:harbor")
+
+
+def workers_option(workers: int) -> tuple[str, ...]:
+    """No xdist at all for one worker."""
+    return () if workers == 1 else ("-p", "xdist", "-n", str(workers))
 
 
 # -- trials -----------------------------------------------------------------------
@@ -119,20 +128,20 @@ def measure_trials(image: str, rounds: dict[int, int]) -> list[dict[str, Any]]:
     for count, repeats in rounds.items():
         with scratch() as folder:
             tasks = write_tasks(folder / "tasks", count, image)
-            probed(tasks)  # builds the image
+            probed(tasks, *PLUGIN)  # builds the image
             rows += [_trials_row(tasks, image, count, workers, repeats) for workers in (1, 2, 4)]
     return rows
 
 
 def _trials_row(tasks: Path, image: str, count: int, workers: int, repeats: int) -> dict[str, Any]:
-    distribution = () if workers == 1 else ("-n", str(workers))
+    options = (*PLUGIN, *workers_option(workers))
     floors: list[FloorRun] = []
     without: list[ProbedRun] = []
     full: list[ProbedRun] = []
     for _ in range(repeats):
         floors.append(run_floor(image, count, workers))
-        without.append(probed(tasks, *distribution, PROBE_WITHOUT_TRIALS="1"))
-        full.append(probed(tasks, *distribution))
+        without.append(probed(tasks, *options, PROBE_WITHOUT_TRIALS="1"))
+        full.append(probed(tasks, *options))
     # Of neighbours: what slows the machine down for a while slows down both.
     differences = [
         run.usage.wall - empty.usage.wall for run, empty in zip(full, without, strict=True)
@@ -182,8 +191,9 @@ def measure_calls(image: str) -> list[tuple[str, str, float]]:
     """Every request to the engine in a run of two trials."""
     with scratch() as folder:
         tasks = write_tasks(folder / "tasks", 2, image)
-        probed(tasks)
-        return [tuple(call) for call in probed(tasks, PROBE_CALLS="1").records[0]["calls"]]
+        probed(tasks, *PLUGIN)
+        (record,) = probed(tasks, *PLUGIN, PROBE_CALLS="1").records
+        return [tuple(call) for call in record["calls"]]
 
 
 def show_calls(calls: list[tuple[str, str, float]]) -> None:
@@ -221,7 +231,7 @@ def _collection_row(image: str, count: int, repeats: int) -> dict[str, Any]:
 
 
 def _collect(folder: Path) -> Usage:
-    return pytest(folder, "--collect-only", "-p", "no:cacheprovider")
+    return pytest(folder, *PLUGIN, "--collect-only")
 
 
 def show_collection(rows: list[dict[str, Any]]) -> None:
@@ -248,10 +258,11 @@ def measure_memory(image: str) -> dict[str, float]:
     with scratch() as folder:
         tasks = write_tasks(folder / "tasks", 6, image)
         files = write_test_files(folder / "files", 6)
+        two = workers_option(2)
         return {
-            "trials": probed(tasks, "-n", "2").worker_mb,
-            "no_tasks": probed(files, "-n", "2").worker_mb,
-            "no_plugin": probed(files, "-n", "2", "-p", "no:harbor").worker_mb,
+            "trials": probed(tasks, *PLUGIN, *two).worker_mb,
+            "no_tasks": probed(files, *PLUGIN, *two).worker_mb,
+            "no_plugin": probed(files, *WITHOUT_PLUGIN, *two).worker_mb,
         }
 
 
@@ -270,19 +281,22 @@ def measure_plain(repeats: int) -> dict[str, float]:
     taken: dict[str, list[float]] = defaultdict(list)
     with scratch() as folder:
         files = write_test_files(folder / "files", 1)
-        pytest(files)
+        pytest(files, *PLUGIN)
         for _ in range(repeats):
-            taken["with"].append(pytest(files).wall)
-            taken["without"].append(pytest(files, "-p", "no:harbor").wall)
-    return {name: median(walls) for name, walls in taken.items()}
+            for name, options in {"with": PLUGIN, "without": WITHOUT_PLUGIN}.items():
+                usage = pytest(files, *options)
+                taken[name].append(usage.wall)
+                taken[f"{name}_cpu"].append(usage.cpu)
+    return {name: median(values) for name, values in taken.items()}
 
 
 def show_plain(plain: dict[str, float]) -> None:
     """Print what the plugin costs a run without tasks."""
     print(f"\nA run of one trivial test, ms; {TARGETS['plain']} more")
-    _row("with", "without", "more")
-    with_plugin, without = plain["with"] * 1000, plain["without"] * 1000
-    _row(f"{with_plugin:.0f}", f"{without:.0f}", f"{with_plugin - without:.1f}")
+    _row("", "with", "without", "more")
+    for label, suffix in {"wall clock": "", "CPU": "_cpu"}.items():
+        with_plugin, without = plain[f"with{suffix}"] * 1000, plain[f"without{suffix}"] * 1000
+        _row(label, f"{with_plugin:.0f}", f"{without:.0f}", f"{with_plugin - without:.1f}")
 
 
 # -- the script -------------------------------------------------------------------
