@@ -22,6 +22,8 @@ AGENTS = "pytest_harbor.agents"
 ENVIRONMENTS = "pytest_harbor.environments"
 """Entry point group of backends: a name and a callable ``EnvironmentRequest -> Environment``."""
 
+_found: dict[tuple[str, str], Any] = {}
+
 
 def make_agent(
     name: str,
@@ -91,9 +93,12 @@ def _named(name: str) -> Any:
 
 def _loaded(group: str, name: str, what: str, advice: str = "") -> Any:
     """What the entry point of a group loads; ``what`` begins the message where there is none."""
+    # Every trial asks, and a look through all that is installed takes some milliseconds.
+    if (group, name) in _found:
+        return _found[group, name]
     for point in entry_points(group=group, name=name):
         try:
-            return point.load()
+            return _found.setdefault((group, name), point.load())
         except Exception as error:
             raise OptionError(f"{what}: {point.value}: {_in_words(error)}") from error
     known = sorted({point.name for point in entry_points(group=group)})

@@ -35,10 +35,10 @@ def make_ready(config: pytest.Config) -> None:
     """
     if config.stash.get(_READY, False):
         return
-    from pytest_harbor.environment.docker.client import Engine
+    from pytest_harbor.environment.docker.backend import engine_of_run
     from pytest_harbor.environment.docker.reaper import sweep_dead
 
-    engine = Engine.connect()
+    engine = engine_of_run(job(config).run_id)
     config.stash[_READY] = True
     _warn_of_failure(config, lambda: sweep_dead(engine))
 
@@ -56,10 +56,10 @@ def sweep(config: pytest.Config) -> None:
     """A process of this run died: remove what it left."""
     if not config.stash.get(_READY, False):
         return
-    from pytest_harbor.environment.docker.client import Engine
+    from pytest_harbor.environment.docker.backend import engine_of_run
     from pytest_harbor.environment.docker.reaper import sweep_dead
 
-    _warn_of_failure(config, lambda: sweep_dead(Engine.connect()))
+    _warn_of_failure(config, lambda: sweep_dead(engine_of_run(job(config).run_id)))
 
 
 def clean_up(config: pytest.Config) -> None:
@@ -69,10 +69,11 @@ def clean_up(config: pytest.Config) -> None:
     current = job(config)
     if not current.owned:
         return
-    from pytest_harbor.environment.docker.client import Engine
+    from pytest_harbor.environment.docker.backend import engine_of_run
     from pytest_harbor.environment.docker.reaper import remove_run
 
-    _warn_of_failure(config, lambda: remove_run(Engine.connect(), current.run_id))
+    run_id = current.run_id
+    _warn_of_failure(config, lambda: remove_run(engine_of_run(run_id), run_id))
 
 
 def _end_on_sigterm(config: pytest.Config) -> None:

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.errors import EnvironmentStartTimeoutError
 
@@ -43,6 +41,9 @@ def locked(name: str, deadline: Deadline) -> Iterator[None]:
     Raises:
         EnvironmentStartTimeoutError: The deadline passed first.
     """
+    # Most runs find their images built, and its import costs as much as a few requests.
+    from filelock import FileLock, Timeout
+
     path = lock_folder() / (re.sub(r"[^A-Za-z0-9._-]+", "-", name) + ".lock")
     remaining = deadline.remaining
     lock = FileLock(path, timeout=-1 if remaining is None else remaining)
