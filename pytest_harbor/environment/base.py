@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO, Literal
 from pytest_harbor.errors import EnvironmentFault, UnsupportedError
 
 if TYPE_CHECKING:
+    from pytest_harbor.environment.process import Process
     from pytest_harbor.task.config import EnvironmentConfig
     from pytest_harbor.task.reader import Task
 
@@ -105,6 +106,7 @@ class EnvironmentRequest:
         allow_privileged: The task's compose file may ask for rights over the host.
         build_log: File on this machine for the log of a build.
         services_dir: Folder on this machine for the logs of further services.
+        filter_data: Wraps a log on its way there, to take secrets out.
         labels: For everything made, beside the backend's own.
     """
 
@@ -123,6 +125,7 @@ class EnvironmentRequest:
     allow_privileged: bool = False
     build_log: Path | None = None
     services_dir: Path | None = None
+    filter_data: Callable[[BinaryIO], BinaryIO] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -244,6 +247,26 @@ class Environment(ABC):
             EnvironmentStartError: The box cannot run commands at all, or not as this
                 ``user``, because the image lacks what that takes.
         """
+
+    def open_process(
+        self,
+        command: str | Sequence[str],
+        *,
+        user: str | int | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stderr: BinaryIO | None = None,
+    ) -> Process:
+        """Start one command, as :meth:`exec` does, and talk to it; close it in any case.
+
+        Args:
+            command: See :meth:`exec`, as for ``user``, ``cwd`` and ``env``.
+            stderr: Takes the whole of standard error as it comes, from another thread.
+
+        Raises:
+            UnsupportedError: This backend, or its way to the engine, cannot do that.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot talk to a running command")
 
     @abstractmethod
     def upload(

@@ -14,6 +14,7 @@ from pytest_harbor.environment.base import (
     Environment,
     ExecResult,
 )
+from pytest_harbor.environment.process import Process
 from pytest_harbor.errors import AgentTimeoutError
 
 
@@ -38,10 +39,13 @@ class PhaseEnvironment(Environment):
         self._timeout_sec = timeout_sec
         self._deadline = None if timeout_sec is None else time.monotonic() + timeout_sec
         self._closed = False
+        self._processes: list[Process] = []
 
     def close(self) -> None:
-        """The phase is over."""
+        """The phase is over, and so are the processes that it talked to."""
         self._closed = True
+        while self._processes:
+            self._processes.pop().close(0)
 
     @property
     def name(self) -> str:
@@ -102,6 +106,30 @@ class PhaseEnvironment(Environment):
         if result.timed_out and cut_short:
             raise self._out_of_time()
         return result
+
+    def open_process(
+        self,
+        command: str | Sequence[str],
+        *,
+        user: str | int | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stderr: BinaryIO | None = None,
+    ) -> Process:
+        """Start a command and talk to it, at most until the phase's end."""
+        self._left()
+        process = self._inner.open_process(
+            command,
+            user=self._user if user is None else user,
+            cwd=cwd,
+            env={**self._env, **(env or {})},
+            stderr=stderr,
+        )
+        self._processes.append(process)
+        if self._closed:  # meanwhile, by the thread that watches the time
+            self.close()
+            raise self._out_of_time()
+        return process
 
     def upload(
         self,

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_harbor.environment.base import DownloadReport, Environment, ExecResult
 from pytest_harbor.environment.phase import PhaseEnvironment
+from pytest_harbor.environment.process import Process
 from pytest_harbor.errors import AgentTimeoutError
 
 
@@ -168,3 +169,45 @@ def test_a_phase_neither_starts_nor_stops_its_environment() -> None:
         phase.start()
     with pytest.raises(RuntimeError, match="the trial stops"):
         phase.stop()
+
+
+class Talking(Process):
+    """A process that does nothing but end when it is closed."""
+
+    exit_code = None
+    stderr = ""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    def write(self, data: bytes) -> None: ...
+
+    def end_input(self) -> None: ...
+
+    def read(self, timeout_sec: float | None = None) -> bytes | None:
+        return b"" if self.closed else None
+
+    def wait(self, timeout_sec: float | None = None) -> bool:
+        return self.closed
+
+    def close(self, grace_sec: float = 0) -> None:
+        self.closed = True
+
+
+class RunningProcesses(Recording):
+    def open_process(self, command: Any, **options: Any) -> Process:
+        self.asked.append(("open_process", options))
+        return Talking()
+
+
+def test_a_process_gets_the_phases_user_and_variables_and_ends_with_it() -> None:
+    inner = RunningProcesses()
+    phase = view(inner, user="agent", env={"A": "1", "B": "1"})
+    process = phase.open_process(["cat"], env={"B": "2"})
+    assert inner.last["user"] == "agent"
+    assert inner.last["env"] == {"A": "1", "B": "2"}
+    assert not process.wait()
+    phase.close()
+    assert process.wait()
+    with pytest.raises(AgentTimeoutError):
+        phase.open_process(["cat"])

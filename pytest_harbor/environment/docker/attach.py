@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
+import socket
 import ssl
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any, BinaryIO
@@ -15,6 +18,13 @@ import requests
 from pytest_harbor.environment.base import OUTPUT_TAIL_BYTES
 
 STDERR = 2
+
+SILENCE_SEC = 0.2
+"""How long to wait for more output once the command has ended but its output is held open."""
+
+DRAIN_SEC = 1.0
+"""The same if output keeps coming."""
+
 _HEADER = struct.Struct(">BxxxL")
 _CHUNK = 64 * 1024
 
@@ -108,6 +118,8 @@ class AttachedStream:
         self._socket = getattr(buffered.raw, "_sock", None)
         if self._socket is not None:
             self._socket.settimeout(0)
+        # A TLS connection does not bear two threads at once.
+        self._socket_lock = threading.Lock()
         os.set_blocking(self._descriptor, False)
         self._first: bytes = buffered.peek()
         self._poll = select.poll() if hasattr(select, "poll") else None
@@ -128,7 +140,8 @@ class AttachedStream:
 
     def _read(self) -> bytes:
         if isinstance(self._socket, ssl.SSLSocket):
-            return self._socket.recv(_CHUNK)
+            with self._socket_lock:
+                return self._socket.recv(_CHUNK)
         return os.read(self._descriptor, _CHUNK)
 
     def _readable(self, wait_sec: float) -> bool:
@@ -137,6 +150,41 @@ class AttachedStream:
         if self._poll is None:
             return bool(select.select([self._descriptor], [], [], wait_sec)[0])
         return bool(self._poll.poll(wait_sec * 1000))
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether :meth:`send` and :meth:`end_input` can work."""
+        return self._socket is not None
+
+    def send(self, data: memoryview, wait_sec: float) -> int:
+        """Hand over the beginning of ``data``, as much as is taken in time.
+
+        Raises:
+            BrokenPipeError: Nobody takes it any more.
+        """
+        try:
+            with self._socket_lock:
+                return int(self._socket.send(data[:_CHUNK]))
+        except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            self._await_room(wait_sec)
+            return 0
+        except ConnectionError as error:
+            raise BrokenPipeError(str(error)) from error
+
+    def _await_room(self, wait_sec: float) -> None:
+        if self._poll is None:
+            select.select([], [self._descriptor], [], wait_sec)
+            return
+        poll = select.poll()  # the reader's own is in use
+        poll.register(self._descriptor, select.POLLOUT)
+        poll.poll(wait_sec * 1000)
+
+    def end_input(self) -> None:
+        """The command gets no more input; it may be gone already."""
+        with contextlib.suppress(OSError):
+            # TLS has no end of one direction that the engine would take for it.
+            if self._socket is not None and not isinstance(self._socket, ssl.SSLSocket):
+                self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         """Let go of the stream; the command is not touched."""

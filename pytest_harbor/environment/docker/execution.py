@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 from pytest_harbor.environment.base import ExecResult
 from pytest_harbor.environment.docker import kill
 from pytest_harbor.environment.docker.attach import (
+    DRAIN_SEC,
+    SILENCE_SEC,
     STDERR,
     AttachedStream,
     Deadline,
@@ -23,13 +25,13 @@ from pytest_harbor.environment.docker.command import (
     new_mark,
     wrapped,
 )
-from pytest_harbor.errors import EnvironmentLostError, EnvironmentStartError
-
-SILENCE_SEC = 0.2
-"""How long to wait for more output once the command has ended but its output is held open."""
-
-DRAIN_SEC = 1.0
-"""The same if output keeps coming."""
+from pytest_harbor.environment.docker.process import DockerProcess
+from pytest_harbor.errors import (
+    EnvironmentFault,
+    EnvironmentLostError,
+    EnvironmentStartError,
+    UnsupportedError,
+)
 
 ENGINE_CHECK_SEC = 20.0
 """After so long without output, ask whether the command and the engine are still there."""
@@ -54,6 +56,20 @@ class Command:
     argv: Sequence[str]
     user: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
+    takes_input: bool = False
+
+    def create(self, engine: Engine, container: str) -> str:
+        """Prepare it; its id on the engine."""
+        # The folder is entered by the wrapper: the engine's own words for a missing one differ
+        # between versions, and land among the command's output.
+        answer = engine.api.exec_create(
+            container,
+            list(self.argv),
+            stdin=self.takes_input,
+            user=self.user,
+            environment=dict(self.env),
+        )
+        return str(answer["Id"])
 
 
 class Execution:
@@ -66,16 +82,8 @@ class Execution:
         self._frames = FrameReader()
         self._marks = MarkFilter(mark)
         self._output = output
-        self.id = self._create(container, command)
+        self.id = command.create(engine, container)
         self._stream = AttachedStream(engine.api.attach_exec(self.id))
-
-    def _create(self, container: str, command: Command) -> str:
-        # The folder is entered by the wrapper: the engine's own words for a missing one differ
-        # between versions, and land among the command's output.
-        answer = self._engine.api.exec_create(
-            container, list(command.argv), user=command.user, environment=dict(command.env)
-        )
-        return str(answer["Id"])
 
     @property
     def process(self) -> StartedProcess | None:
@@ -184,13 +192,41 @@ class CommandRunner:
             output_bytes=output.stdout.total + output.stderr.total,
         )
 
+    def open(
+        self,
+        command: str | Sequence[str],
+        *,
+        directory: str,
+        user: str = "",
+        env: Mapping[str, str] | None = None,
+        stderr: BinaryIO | None = None,
+    ) -> DockerProcess:
+        """Start a command that is talked to."""
+        mark = new_mark()
+        argv = wrapped(self.shell, mark, directory, command, merge=False)
+        prepared = Command(argv, user, env or {}, takes_input=True)
+        exec_id = prepared.create(self._engine, self._container)
+        stream = AttachedStream(self._engine.api.attach_exec(exec_id))
+        if not stream.takes_input:
+            stream.close()
+            raise UnsupportedError(
+                f"the engine at {self._engine.endpoint.address} is reached in a way that gives "
+                "a command no input; reach it over its socket or TCP"
+            )
+        process = DockerProcess(stream, mark, self._kill_descendants, stderr)
+        words = process.begin(MARK_GRACE_SEC)
+        if words is not None:
+            process.close(0)
+            self._explain_no_start(user, words)
+        return process
+
     def _start(self, command: Command, mark: bytes, output: Output) -> Execution:
         return Execution(self._engine, self._container, command, mark, output)
 
     def _exit_code(self, execution: Execution, user: str, output: Output) -> int | None:
         exit_code = execution.exit_code()
         if execution.process is None and not execution.complete:
-            self._explain_no_start(user, output)
+            self._explain_no_start(user, output.stdout.text.strip())
         if exit_code is None or not execution.complete:
             self._require_running()
         return exit_code
@@ -206,9 +242,9 @@ class CommandRunner:
                 )
             time.sleep(0.05)
 
-    def _explain_no_start(self, user: str, output: Output) -> None:
+    def _explain_no_start(self, user: str, said: str) -> None:
         self._require_running()
-        words = output.stdout.text.strip() or "the engine says nothing"
+        words = said or "the engine says nothing"
         if "unable to find" in words:
             raise EnvironmentStartError(
                 f"the environment has no user or group {user!r} ({words}); "
@@ -226,10 +262,17 @@ class CommandRunner:
             self._restart()
         execution.drain()
 
-    def _kill(self, process: StartedProcess) -> bool:
+    def _kill_descendants(self, process: StartedProcess) -> None:
+        """Kill one command and no other: the trial goes on, with services that it may need."""
+        if not self._kill(process, reach=kill.DESCENDANTS):
+            raise EnvironmentFault(
+                f"a command in {self._container} could not be killed from inside the container"
+            )
+
+    def _kill(self, process: StartedProcess, reach: str = kill.DAEMONS_TOO) -> bool:
         limit = Deadline(KILL_LIMIT_SEC)
         while not limit.passed:
-            status = self._kill_once(process, limit)
+            status = self._kill_once(process, limit, reach)
             if status == kill.EVERYTHING_KILLED:
                 self.notes.append(
                     "a command forked faster than it could be killed at its time limit: every "
@@ -240,10 +283,10 @@ class CommandRunner:
             time.sleep(0.1)
         return False
 
-    def _kill_once(self, process: StartedProcess, limit: Deadline) -> int | None:
+    def _kill_once(self, process: StartedProcess, limit: Deadline, reach: str) -> int | None:
         mark = new_mark()
         argv = [self.shell, "-c", kill.SCRIPT, self.shell, mark.decode()]
-        argv += [str(process.pid), str(process.start_time)]
+        argv += [str(process.pid), str(process.start_time), reach]
         execution = self._start(Command(argv, user="0"), mark, Output(None))
         try:
             return execution.exit_code() if execution.read(limit) else None

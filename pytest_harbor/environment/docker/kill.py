@@ -8,7 +8,8 @@ command's wrapper and
 - has been handed to process 1, as daemons are, in a session that no older process has.
 
 So a server that an earlier command left running lives on, with the workers it forks,
-and so do the services of an ENTRYPOINT.
+and so do the services of an ENTRYPOINT. A command beside which others ran is killed
+with its descendants only: a daemon may be another's, and nothing else may be killed.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ ALL_DEAD = 0
 SOME_LINGER = 4
 EVERYTHING_KILLED = 3
 
+# How far the script reaches.
+DAEMONS_TOO = "daemons"
+DESCENDANTS = "descendants"
+
 # The status is told in a marked line (see command.py), as the engine may be late with it.
 # First all are stopped, so that none can fork behind the scan's back, then killed.
 # The name in a stat line may hold anything, a newline too: only what follows the last
@@ -25,7 +30,7 @@ EVERYTHING_KILLED = 3
 # the scan went on may be missing from it: /proc/loadavg ends with the newest process's id,
 # so the scan counts only if that has not changed.
 SCRIPT = """\
-mark=$1 wrapper=$2 since=$3
+mark=$1 wrapper=$2 since=$3 reach=$4
 finish() {
   printf '%s end %s\\n' "$mark" "$1" >&2
   exit "$1"
@@ -58,7 +63,8 @@ belongs() {
     case $parent in
       0) return 1 ;;
       gone) return 1 ;;
-      1) case $old_sessions in *" $session "*) return 1 ;; esac; return 0 ;;
+      1) [ "$reach" = daemons ] || return 1
+         case $old_sessions in *" $session "*) return 1 ;; esac; return 0 ;;
     esac
     eval "older=\\${old_$parent:-0}"
     [ "$older" = 1 ] && return 1
@@ -94,7 +100,7 @@ stop_all() {
 stop_all
 stopped=$?
 for pid in $found; do kill -KILL "$pid"; done 2>/dev/null
-if [ $stopped != 0 ]; then kill -KILL -1; finish 3; fi
+if [ $stopped != 0 ] && [ "$reach" = daemons ]; then kill -KILL -1; finish 3; fi
 rounds=0
 while [ $rounds -lt 20 ]; do
   ours

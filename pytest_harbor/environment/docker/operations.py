@@ -24,6 +24,7 @@ from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.execution import CommandRunner, why
 from pytest_harbor.environment.docker.transfer import Transfer
+from pytest_harbor.environment.process import Process
 from pytest_harbor.errors import (
     EnvironmentFault,
     EnvironmentLostError,
@@ -97,6 +98,27 @@ class ContainerOperations(Environment):
         if self._may_be_out_of_memory(result) and self._count_oom_kills():
             return replace(result, out_of_memory=True)
         return result
+
+    def open_process(
+        self,
+        command: str | Sequence[str],
+        *,
+        user: str | int | None = None,
+        cwd: str | None = None,
+        env: Mapping[str, str] | None = None,
+        stderr: BinaryIO | None = None,
+    ) -> Process:
+        """Start one command and talk to it."""
+        runner = self._runner_or_raise()
+        self._flush()
+        with self._lost_explained(), self._engine.errors("running a command", EnvironmentLostError):
+            return runner.open(
+                command,
+                directory=posixpath.join(self.workdir, cwd or ""),
+                user="" if user is None else str(user),
+                env=env,
+                stderr=stderr,
+            )
 
     def _may_be_out_of_memory(self, result: ExecResult) -> bool:
         if not self._memory_is_limited or result.exit_code in (0, None):
