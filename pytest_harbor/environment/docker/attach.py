@@ -162,6 +162,7 @@ class AttachedStream:
         Raises:
             BrokenPipeError: Nobody takes it any more.
         """
+        assert self._socket is not None
         try:
             with self._socket_lock:
                 return int(self._socket.send(data[:_CHUNK]))
