@@ -204,6 +204,22 @@ def judge(
     return Verdict(all(n >= threshold for n in deciding.values()), deciding, threshold)
 
 
+def as_float(number: Number) -> float:
+    """The number for reckoning; a whole number beyond every float is infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def shown(number: Number, threshold: float | None = None) -> str:
+    """The number for people: short, but never rounded to the other side of the threshold."""
+    rounded = f"{as_float(number):g}"
+    if threshold is None or (float(rounded) >= threshold) == (number >= threshold):
+        return rounded
+    return repr(number)
+
+
 def _key_list(values: Iterable[str]) -> str:
     keys = sorted(values)
     more = f" and {len(keys) - 10} more" if len(keys) > 10 else ""

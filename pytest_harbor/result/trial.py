@@ -101,7 +101,7 @@ class TrialResult(Work):
         """Plain name and value pairs for reports (the interface page, *Options*)."""
         pairs: list[tuple[str, str | int | float | None]] = []
         if self.verdict is not None and self.category == "reward":
-            pairs.append(("reward", min(self.verdict.deciding.values())))
+            pairs.append(("reward", self.verdict.reward))
         pairs += [(f"reward.{key}", value) for key, value in self.rewards.items()]
         pairs += [
             ("category", self.category),
@@ -157,10 +157,8 @@ class TrialResult(Work):
         }
 
     def _agent_info(self) -> dict[str, Any]:
-        model = None
-        if self.model:
-            provider, _, name = self.model.rpartition("/")
-            model = {"name": name, "provider": provider or None}
+        provider, name = model_parts(self.model)
+        model = {"name": name, "provider": provider} if name else None
         return {"name": self.agent_name, "version": self.agent_version, "model_info": model}
 
     def _whole_own_json(self) -> dict[str, Any]:
@@ -175,6 +173,12 @@ class TrialResult(Work):
             "usage": {name: self.total_usage(name) for name in USAGE_COUNTS},
             **self.own_json(),
         }
+
+
+def model_parts(model: str | None) -> tuple[str | None, str]:
+    """Provider and name of a model; the name may have slashes of its own."""
+    provider, slash, name = (model or "").partition("/")
+    return (provider, name) if slash else (None, provider)
 
 
 def _step_properties(step: StepResult) -> list[tuple[str, str | int | float | None]]:

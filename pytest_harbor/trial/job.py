@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from pytest_harbor.result.reward import as_float
+from pytest_harbor.result.trial import model_parts
 from pytest_harbor.trial.record import write_json
 
 _REWRITE_EVERY_SEC = 1.0
@@ -43,8 +45,7 @@ class JobRecord:
                 ``fault``; plain values.
         """
         if not self._trials:
-            self.path.mkdir(parents=True, exist_ok=True)
-            write_json(self.path / "config.json", self._config)
+            self._write_file("config.json", self._config)
         self._trials.append(trial)
         # Rewriting for each of thousands of short trials would cost more than the trials.
         if time.monotonic() - self._written > _REWRITE_EVERY_SEC:
@@ -66,10 +67,14 @@ class JobRecord:
             "n_total_trials": len(self._trials),
             "stats": job_stats(self._trials),
         }
+        self._write_file("result.json", document)
+        self._written = time.monotonic()
+
+    def _write_file(self, name: str, content: Mapping[str, Any]) -> None:
         # A full disk must not end the run: the trials' own files hold the results.
         with contextlib.suppress(OSError):
-            write_json(self.path / "result.json", document)
-        self._written = time.monotonic()
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_json(self.path / name, content)
 
 
 def job_stats(trials: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -77,7 +82,7 @@ def job_stats(trials: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     trials = list(trials)
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for trial in trials:
-        model = (trial.get("model") or "").rpartition("/")[2]
+        model = model_parts(trial.get("model"))[1]
         key = "__".join(part for part in (trial["agent"], model, "adhoc") if part)
         groups.setdefault(key, []).append(trial)
     categories = Counter(trial["category"] for trial in trials)
@@ -108,7 +113,7 @@ def _group_stats(trials: list[Mapping[str, Any]]) -> dict[str, Any]:
     faults: dict[str, list[str]] = {}
     for trial in valid:
         for key, value in trial["rewards"].items():
-            rewards.setdefault(key, {}).setdefault(str(float(value)), []).append(trial["name"])
+            rewards.setdefault(key, {}).setdefault(str(as_float(value)), []).append(trial["name"])
     for trial in trials:
         if trial.get("fault"):
             faults.setdefault(trial["fault"], []).append(trial["name"])
@@ -126,6 +131,7 @@ def _means(trials: list[Mapping[str, Any]]) -> dict[str, float]:
     """Mean of each reward key; a trial without the key counts as 0, as in Harbor."""
     keys = list(dict.fromkeys(key for trial in trials for key in trial["rewards"]))
     means = {
-        key: sum(trial["rewards"].get(key, 0) for trial in trials) / len(trials) for key in keys
+        key: sum(as_float(trial["rewards"].get(key, 0)) for trial in trials) / len(trials)
+        for key in keys
     }
     return {"mean": means[keys[0]]} if len(keys) == 1 else means
