@@ -37,9 +37,14 @@ class TrialReporter:
         """Take note of a trial; of its phases the last one knows most."""
         if not is_trial_id(report.nodeid):
             return
-        properties = {**dict(report.user_properties)}
+        if report.when == "setup":
+            # A trial that is run again reports anew.
+            self.trials.pop(report.nodeid, None)
         known = self.trials.setdefault(report.nodeid, {"outcome": "passed"})
-        known.update(properties)
+        known.update(report.user_properties)
+        if report.when == "call":
+            # What breaks afterwards takes nothing from the reward.
+            known["passed"] = report.passed
         if report.outcome != "passed":
             known["outcome"] = "error" if report.when != "call" else report.outcome
             if report.skipped:
@@ -72,7 +77,7 @@ class TrialReporter:
         tasks = {nodeid.partition("::")[0] for nodeid in self.trials}
         yield f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}"
         for agent, group in _by_agent(trials).items():
-            yield f"{agent}: {_rate(group)}"
+            yield f"{agent}: {rate(group)}"
         if any("trial" in trial for trial in trials):
             yield f"results: {job(self._config).path}"
 
@@ -132,21 +137,27 @@ def _by_agent(trials: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     return groups
 
 
-def _rate(trials: list[dict[str, Any]]) -> str:
+def rate(trials: list[dict[str, Any]]) -> str:
     """The pass rate with its denominator, and everything that is not in it."""
     valid = [trial for trial in trials if trial.get("category") == _COUNTED]
-    passed = sum(1 for trial in valid if trial["outcome"] == "passed")
-    parts = [f"{passed} of {len(valid)} valid rewards passed" if valid else "no valid reward"]
-    if valid:
-        parts.append(f"mean reward {sum(trial['reward'] for trial in valid) / len(valid):.3g}")
-    left_out = Counter(trial.get("category") for trial in trials if trial not in valid)
-    apart = [
-        f"{number} {_APART.get(category or '', 'without a result')}"
-        for category, number in left_out.items()
-    ]
+    parts = [_pass_rate(valid) if valid else "no valid reward"]
+    left_out = Counter(
+        _APART.get(trial.get("category", ""), "without a result")
+        for trial in trials
+        if trial.get("category") != _COUNTED
+    )
+    apart = [f"{number} {why}" for why, number in left_out.items()]
     if apart:
         parts.append("not counted: " + ", ".join(apart))
     return "; ".join(parts)
+
+
+def _pass_rate(valid: list[dict[str, Any]]) -> str:
+    from pytest_harbor.result.reward import as_float
+
+    passed = sum(1 for trial in valid if trial.get("passed"))
+    mean = sum(as_float(trial["reward"]) for trial in valid) / len(valid)
+    return f"{passed} of {len(valid)} valid rewards passed; mean reward {mean:.3g}"
 
 
 def _count(number: int, what: str) -> str:
