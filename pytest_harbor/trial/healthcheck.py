@@ -5,6 +5,7 @@ A check that hangs is a check that failed; Harbor ends the whole trial there.
 
 from __future__ import annotations
 
+import threading
 import time
 
 from pytest_harbor.environment.base import Environment, ExecResult
@@ -43,7 +44,8 @@ def wait_until_healthy(
         failures += 0 if starting else 1
         if failures >= max(check.retries, 1):
             raise HealthcheckError(_message(table, check, result, failures))
-        time.sleep(check.start_interval_sec if starting else check.interval_sec)
+        pause = check.start_interval_sec if starting else check.interval_sec
+        time.sleep(min(max(pause, 0.0), threading.TIMEOUT_MAX))
 
 
 def _message(table: str, check: HealthcheckConfig, result: ExecResult, failures: int) -> str:

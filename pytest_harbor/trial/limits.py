@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 
 
@@ -26,4 +27,6 @@ class Multipliers:
         """
         if base is None or self.none:
             return None
-        return base * (self.every if own is None else own)
+        limit = base * (self.every if own is None else own)
+        # Nothing waits longer than this, so it is no limit either; `inf` least of all.
+        return limit if limit < threading.TIMEOUT_MAX else None
