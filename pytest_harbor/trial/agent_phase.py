@@ -13,7 +13,7 @@ from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.phase import PhaseEnvironment
 from pytest_harbor.errors import AgentCrashError, AgentTimeoutError, HarborError
 from pytest_harbor.trial.plan import TrialPlan
-from pytest_harbor.trial.record import TrialRecord
+from pytest_harbor.trial.record import TrialRecord, write_whole
 
 _GRACE_SEC = 5.0
 
@@ -65,7 +65,7 @@ def _crashes_named(record: TrialRecord, logs_dir: Path) -> Iterator[None]:
         raise
     except Exception as error:
         text = "".join(traceback.format_exception(error))
-        (logs_dir / "exception.txt").write_text(record.redactor.text(text))
+        write_whole(logs_dir / "exception.txt", record.redactor.text(text))
         raise AgentCrashError(
             f"agent crashed: {type(error).__name__}: {error} (traceback in agent/exception.txt)"
         ) from error
