@@ -9,7 +9,7 @@ import pytest
 
 from pytest_harbor.errors import HarborError, UnsupportedError
 from pytest_harbor.plugin.failure_text import failure_text, step_text
-from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, add_properties, forget
+from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, forget, set_properties
 
 if TYPE_CHECKING:
     from pytest_harbor.result.trial import TrialResult
@@ -79,7 +79,7 @@ def _cut_off(item: pytest.Item, error: BaseException, category: str) -> TrialRes
         pairs = [("category", category), ("agent", variant.agent), ("attempt", variant.attempt)]
         if variant.model:
             pairs.append(("model", variant.model))
-        add_properties(item, pairs)
+        set_properties(item, pairs)
     return None
 
 

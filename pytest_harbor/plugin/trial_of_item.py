@@ -60,18 +60,21 @@ class ItemTrial:
 
     def _settled(self, result: TrialResult) -> None:
         self._keep(result)
-        add_properties(self.item, result.properties())
+        set_properties(self.item, result.properties())
         self.item.ihook.pytest_harbor_trial_result(item=self.item, result=result)
 
     def _keep(self, result: TrialResult) -> None:
         wanted = self.job.settings.keep
         if wanted != "all" and not (wanted == "failed" and not result.passed):
             return
-        for environment in self.environments:
-            try:
-                self.kept += environment.keep()
-            except HarborError as error:
-                self.kept += f"the environment could not be kept: {error}"
+        self.kept = "\n".join(map(_kept, self.environments))
+
+
+def _kept(environment: Environment) -> str:
+    try:
+        return environment.keep()
+    except HarborError as error:
+        return f"the environment could not be kept: {error}"
 
 
 class _HookObserver:
@@ -156,11 +159,13 @@ def _as_plan(policy: NetworkPlan | NetworkPolicy | str, task: Task) -> NetworkPl
     )
 
 
-def add_properties(item: pytest.Item, properties: list[tuple[str, str | int | float]]) -> None:
-    """Set properties of the item's reports; a later value replaces an earlier one."""
-    _drop_properties(item, {name for name, _ in properties})
+def set_properties(item: pytest.Item, properties: list[tuple[str, str | int | float]]) -> None:
+    """Set the properties of the item's reports in place of those of an earlier trial."""
+    earlier = item.stash.get(_OUR_PROPERTIES, set[str]())
+    names = {name for name, _ in properties}
+    _drop_properties(item, earlier | names)
     item.user_properties.extend(properties)
-    item.stash.setdefault(_OUR_PROPERTIES, set()).update(name for name, _ in properties)
+    item.stash[_OUR_PROPERTIES] = names
 
 
 def forget(item: pytest.Item) -> None:
