@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_harbor.plugin.options import takes_a_word
+from pytest_harbor.result.reward import REWARD_KEY, Number, shown
+from pytest_harbor.task.template import is_sensitive_name
 from pytest_harbor.trial.logs import read_tail
+from pytest_harbor.trial.secrets import REDACTED
 
 if TYPE_CHECKING:
     from pytest_harbor.result.reward import Verdict
@@ -20,12 +24,19 @@ if TYPE_CHECKING:
 _TAIL_LINES = 20
 _TAIL_BYTES = 8 * 1024
 _LINE_CHARS = 500
+_MESSAGE_CHARS = 4000
 _SHOWN_TESTS = 10
+_SHOWN_REWARDS = 20
+_NAME_CHARS = 80
+
+# Colours and titles of terminals: CSI and OSC sequences.
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
+_ONLY_A_NAME = re.compile(r"\$\{\w+\}")
 _SOURCES = {"steps": "all steps together"}
 
 
 def failure_text(item: pytest.Item, result: TrialResult, *, kept: str = "") -> str:
-    """The whole text, bounded whatever the logs hold.
+    """The whole text, bounded and fit for a terminal whatever the logs hold.
 
     Args:
         item: The trial's item.
@@ -43,7 +54,7 @@ def failure_text(item: pytest.Item, result: TrialResult, *, kept: str = "") -> s
     if kept:
         parts.append(kept)
     parts.append(f"run again: {again(item)}")
-    return "\n".join(part for part in parts if part)
+    return _printable("\n".join(part for part in parts if part))
 
 
 def step_text(result: TrialResult, step: StepResult) -> str:
@@ -51,7 +62,7 @@ def step_text(result: TrialResult, step: StepResult) -> str:
     parts = [step_headline(step), *_work_lines(step, step_headline(step)), *_tests(step)]
     folder = result.trial_dir / "steps" / step.name
     parts += [*_tails(folder, result.agent_name), _times(step), f"logs: {_short(folder)}"]
-    return "\n".join(part for part in parts if part)
+    return _printable("\n".join(part for part in parts if part))
 
 
 def step_headline(step: StepResult) -> str:
@@ -62,7 +73,7 @@ def step_headline(step: StepResult) -> str:
         relation = "reaches" if step.verdict.passed else "is below"
         return f"step {step.name}: reward {_deciding(step.verdict)} {relation} the threshold"
     first = next(iter(step.faults), None)
-    return f"step {step.name}: no valid reward" + (f": {first.message}" if first else "")
+    return f"step {step.name}: no valid reward" + (f": {_short_of(first.message)}" if first else "")
 
 
 def first_failed(result: TrialResult) -> StepResult | None:
@@ -73,11 +84,12 @@ def first_failed(result: TrialResult) -> StepResult | None:
 def _work_lines(work: Work, said: str) -> Iterator[str]:
     """What is known of a step or a trial, without what ``said`` says already."""
     if work.reward is not None:
-        shown = ", ".join(f"{name}={value:g}" for name, value in work.rewards.items())
-        yield f"rewards: {shown} (from {_SOURCES.get(work.reward.source, work.reward.source)})"
+        source = _SOURCES.get(work.reward.source, work.reward.source)
+        yield f"rewards: {_listed(work.rewards)} (from {source})"
     for fault in work.faults:
-        if fault.message not in said:
-            yield f"{fault.phase}: {fault.message}"
+        message = _short_of(fault.message)
+        if message not in said:
+            yield f"{fault.phase}: {message}"
     if work.agent_exit_code is not None:
         yield f"agent exit status: {work.agent_exit_code}"
     if work.verifier_exit_code is not None:
@@ -97,10 +109,18 @@ def _evidence(result: TrialResult) -> Iterator[str]:
 
 
 def _deciding(verdict: Verdict) -> str:
-    return ", ".join(
-        f"{value:g}" if name == "reward" else f"{name}={value:g}"
-        for name, value in verdict.deciding.items()
-    )
+    least_first = dict(sorted(verdict.deciding.items(), key=lambda pair: pair[1]))
+    if list(least_first) == [REWARD_KEY]:
+        return shown(verdict.reward, verdict.threshold)
+    return _listed(least_first, verdict.threshold)
+
+
+def _listed(rewards: Mapping[str, Number], threshold: float | None = None) -> str:
+    pairs = list(rewards.items())[:_SHOWN_REWARDS]
+    listed = [f"{name[:_NAME_CHARS]}={shown(value, threshold)}" for name, value in pairs]
+    if more := len(rewards) - len(pairs):
+        listed.append(f"{more} more")
+    return ", ".join(listed)
 
 
 def headline(result: TrialResult) -> str:
@@ -111,7 +131,7 @@ def headline(result: TrialResult) -> str:
         where = f" (step {step.name} failed first)" if step else ""
         return (
             f"reward {_deciding(result.verdict)} {relation} the threshold"
-            f" {result.threshold:g}{where}"
+            f" {shown(result.threshold)}{where}"
         )
     faults = [fault for work in result.works for fault in work.faults]
     phases = {"agent": ("agent_setup", "agent"), "task": ("verifier",)}
@@ -122,25 +142,48 @@ def headline(result: TrialResult) -> str:
         "task": "task fault: no valid reward",
         "environment": "environment fault",
     }.get(result.category or "", "no result")
-    return f"{blame}: {first.message}" if first else blame
+    return f"{blame}: {_short_of(first.message)}" if first else blame
 
 
 def again(item: pytest.Item) -> str:
     """The command that runs this one trial again, without secrets."""
-    kept: list[str] = []
-    words = iter(item.config.invocation_params.args)
-    for word in words:
-        text = os.fspath(word)
-        name, equals, value = text.partition("=")
-        if not name.startswith("--harbor-"):
-            continue
-        takes_next = not equals and takes_a_word(name)
-        value = os.fspath(next(words, "")) if takes_next else value
-        if name == "--harbor-agent-env":
-            # The variable's name is enough: its value is taken from the environment.
-            value = value.partition("=")[0]
-        kept.append(f"{name}={value}" if equals or takes_next else name)
-    return shlex.join(["pytest", _id_from_here(item), *kept])
+    return shlex.join(["pytest", _id_from_here(item), *_options(item.config.option)])
+
+
+def _options(given: argparse.Namespace) -> Iterator[str]:
+    """The options that shape a trial, as they were given; pytest keeps those not given as None."""
+    if given.inifilename:
+        yield f"--config-file={given.inifilename}"
+    if given.rootdir:
+        yield f"--rootdir={given.rootdir}"
+    for assignment in given.override_ini or ():
+        name, _, value = assignment.partition("=")
+        if name == "harbor_agent_env":
+            value = " ".join(map(_without_secret, shlex.split(value)))
+        if name.startswith("harbor_"):
+            yield f"--override-ini={name}={value}"
+    for name, value in vars(given).items():
+        if name.startswith("harbor_") and value is not None:
+            yield from _option("--" + name.replace("_", "-"), value)
+
+
+def _option(flag: str, value: Any) -> Iterator[str]:
+    if value is True:
+        yield flag
+        return
+    for one in value if isinstance(value, list) else [value]:
+        text = str(one)
+        if flag == "--harbor-agent-env":
+            text = _without_secret(text)
+        elif flag == "--harbor-agent-kwarg" and is_sensitive_name(text.partition("=")[0]):
+            text = f"{text.partition('=')[0]}={REDACTED}"
+        yield f"{flag}={text}"
+
+
+def _without_secret(assignment: str) -> str:
+    """The variable's name is enough: its value is taken from the environment."""
+    name, _, value = assignment.partition("=")
+    return assignment if _ONLY_A_NAME.fullmatch(value) else name
 
 
 def _id_from_here(item: pytest.Item) -> str:
@@ -179,19 +222,38 @@ def _tail(title: str, path: Path) -> Iterator[str]:
 
 
 def _last_lines(text: str, count: int) -> list[str]:
-    printable = "".join(
+    # A terminal shows of a line what comes after the last return: progress bars end there.
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.strip("\n").split("\n")]
+    shown_lines = [_ESCAPES.sub("", line).rstrip() for line in lines[-count:]]
+    return [
+        line if len(line) <= _LINE_CHARS else f"{line[:_LINE_CHARS]}…"
+        for line in shown_lines
+        if line
+    ]
+
+
+def _short_of(message: str) -> str:
+    """A message of any length, without its middle if need be."""
+    if len(message) <= 2 * _MESSAGE_CHARS:
+        return message
+    cut = len(message) - 2 * _MESSAGE_CHARS
+    return f"{message[:_MESSAGE_CHARS]}\n… {cut} characters …\n{message[-_MESSAGE_CHARS:]}"
+
+
+def _printable(text: str) -> str:
+    """Text that does nothing to a terminal but to stand there."""
+    return "".join(
         char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}"
-        for char in text.replace("\r\n", "\n")
+        for char in _ESCAPES.sub("", text)
     )
-    return [line[:_LINE_CHARS] for line in printable.strip("\n").split("\n")[-count:] if line]
 
 
 def _times(work: Work) -> str:
-    shown = [
+    phases = [
         f"{phase.replace('_', ' ')} {timing.seconds:.1f} s"
         for phase, timing in work.timings.items()
     ]
-    return "time: " + ", ".join(shown) if shown else ""
+    return "time: " + ", ".join(phases) if phases else ""
 
 
 def _short(path: Path) -> str:
