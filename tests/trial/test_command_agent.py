@@ -4,7 +4,7 @@ import pytest
 
 pytestmark = pytest.mark.docker
 
-INSTRUCTION = "It's \"quoted\", costs $HOME and `id`,\nand has {instruction_file} in it.\n"
+INSTRUCTION = 'It\'s "quoted", costs $HOME and `id`,\nand has {instruction_file} in it.\n'
 COMPARE = """\
     #!/bin/bash
     cmp /app/out.txt /tests/expected && r=1 || r=0
