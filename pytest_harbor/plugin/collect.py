@@ -178,7 +178,10 @@ class TaskFile(AboveTask, pytest.Module):
 
         self.extra_keyword_matches.add(self.path.parent.name)
         try:
-            self._task = read_task(self.path.parent, strict=settings(self.config).strict)
+            wanted = settings(self.config)
+            self._task = read_task(
+                self.path.parent, strict=wanted.strict, overrides=wanted.overrides
+            )
             self._check(self._task)
         except TaskFormatError as error:
             self.fault = error

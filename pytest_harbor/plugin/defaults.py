@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_harbor.plugin.options import COMMAND_AGENT
+from pytest_harbor.plugin.option_table import COMMAND_AGENT
 
 if TYPE_CHECKING:
     from pytest_harbor.agent.base import Agent

@@ -38,7 +38,8 @@ class Harbor:
         """Run one trial and give its result; the environment is gone afterwards.
 
         Args:
-            task: The task, or its folder; relative to the root folder.
+            task: The task, or its folder, relative to the root folder. The run's overrides,
+                as ``--harbor-image``, hold for a folder; a task is taken as it is.
             agent: An agent, or its name as for ``--harbor-agent``.
             model: Model for an agent that is given by name.
             network: Policies of the phases; None: the task's.
@@ -50,7 +51,8 @@ class Harbor:
             EnvironmentFault: The environment broke; the trial has no result.
         """
         if not isinstance(task, Task):
-            task = read_task(self._item.config.rootpath / Path(task))
+            folder = self._item.config.rootpath / Path(task)
+            task = read_task(folder, overrides=self._job.settings.overrides)
         worker = self._agent(agent, model, agent_kwargs)
         item_trial = begin(self._item, self._job, task, worker, network or task_network(task))
         verifier = self._item.ihook.pytest_harbor_make_verifier(config=self._item.config, task=task)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_harbor.plugin.job import Job, job
-from pytest_harbor.plugin.options import COMMAND_AGENT, settings
+from pytest_harbor.plugin.option_table import COMMAND_AGENT
+from pytest_harbor.plugin.options import settings
 
 if TYPE_CHECKING:
     from pytest_harbor.agent.base import Agent

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Iterable, Sequence
 
+from pytest_harbor.task.overrides import template_fault
 from pytest_harbor.task.template import missing_variables
 
 KEEP_CHOICES = ("failed", "all")
@@ -37,6 +38,15 @@ def non_empty(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError(f"expected some text, got {text!r}")
     return text
+
+
+def image_template(text: str) -> str:
+    """Check the name of an image, which may have the task's in it."""
+    fault = None if text.strip() else "expected the name of an image"
+    fault = fault or template_fault(text)
+    if fault:
+        raise argparse.ArgumentTypeError(f"{fault}, got {text!r}")
+    return text.strip()
 
 
 def assignment(text: str) -> str:

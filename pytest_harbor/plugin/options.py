@@ -10,31 +10,17 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pytest
 
-from pytest_harbor.plugin.option_values import (
-    above_zero,
-    assignment,
-    env_table,
-    finite,
-    keep_choice,
-    missing_text,
-    model_name,
-    non_empty,
-    plain_name,
-    variable,
-    variable_at_hand,
-    whole_from_one,
-)
+from pytest_harbor.plugin.option_table import COMMAND_AGENT, OPTIONS, Option
+from pytest_harbor.plugin.option_values import env_table, missing_text
+from pytest_harbor.task.overrides import TaskOverrides
 from pytest_harbor.task.template import missing_variables, resolve_env
-
-COMMAND_AGENT = "command"
-"""Name of the agent that runs ``--harbor-agent-command``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +40,7 @@ class Settings:
         reward_key: Key of the reward that counts; None: the outcomes' rule.
         tasks: Glob patterns of the tasks to keep; empty: all.
         output: Folder in which jobs are written, absolute.
+        overrides: What tasks are to be otherwise than they say.
         timeout_multiplier: Factor for time limits without a factor of their own.
         agent_timeout_multiplier: Factor for the agent phase.
         verifier_timeout_multiplier: Factor for the verifier phase.
@@ -78,6 +65,7 @@ class Settings:
     reward_key: str | None
     tasks: tuple[str, ...]
     output: Path
+    overrides: TaskOverrides
     timeout_multiplier: float
     agent_timeout_multiplier: float
     verifier_timeout_multiplier: float
@@ -91,175 +79,21 @@ class Settings:
     keep: Literal["failed", "all"] | None
 
 
-class _Option(NamedTuple):
-    """One option and its ini twin.
-
-    Attributes:
-        flag: The option's name on the command line.
-        help: Help text of both.
-        parse: Checks and converts one value.
-        ini: pytest's type of the ini value.
-        metavar: Name of the value in the help; None for a switch.
-        parse_ini: Replaces ``parse`` for values of the ini file.
-        bare: Value of an option that is given without one.
-    """
-
-    flag: str
-    help: str
-    parse: Callable[[str], Any] | None
-    ini: Literal["string", "bool", "args", "int", "float"]
-    metavar: str | None = None
-    parse_ini: Callable[[str], Any] | None = None
-    bare: str | None = None
-
-    @property
-    def name(self) -> str:
-        """Name of the ini value and of the attribute of ``config.option``."""
-        return self.flag.removeprefix("--").replace("-", "_")
-
-
-_OPTIONS = (
-    _Option(
-        "--harbor-agent",
-        "Agent that works on the tasks, repeatable: a built-in name, package.module:Class, "
-        "or a name from an entry point (default: oracle)",
-        plain_name,
-        "args",
-        "NAME",
-    ),
-    _Option(
-        "--harbor-agent-command",
-        f"Shell command run in the environment as the agent named {COMMAND_AGENT!r}",
-        non_empty,
-        "string",
-        "CMD",
-    ),
-    _Option(
-        "--harbor-model",
-        "Model that the agents use, repeatable; the oracle and nop use none",
-        model_name,
-        "args",
-        "PROVIDER/NAME",
-    ),
-    _Option(
-        "--harbor-agent-kwarg",
-        "Keyword argument for the agents, repeatable; the value is read as JSON, else as "
-        "True, False or None, else as text",
-        assignment,
-        "args",
-        "KEY=VALUE",
-    ),
-    _Option(
-        "--harbor-agent-env",
-        "Environment variable for the agents, repeatable; KEY alone, or a value ${VAR}, "
-        "takes it from this process",
-        variable_at_hand,
-        "args",
-        "KEY[=VALUE]",
-        parse_ini=variable,
-    ),
-    _Option(
-        "--harbor-attempts",
-        "Attempts per task, agent and model (default: 1)",
-        whole_from_one,
-        "int",
-        "N",
-    ),
-    _Option(
-        "--harbor-threshold", "Reward at which a trial passes (default: 1.0)", finite, "float", "X"
-    ),
-    _Option(
-        "--harbor-reward-key",
-        "Key of the reward that is held against the threshold (default: 'reward' where "
-        "present, else every key)",
-        non_empty,
-        "string",
-        "KEY",
-    ),
-    _Option(
-        "--harbor-tasks",
-        "Tasks to keep, repeatable: a glob for the task's path below the root folder, its "
-        "folder's name or its name (default: all)",
-        non_empty,
-        "args",
-        "GLOB",
-    ),
-    _Option(
-        "--harbor-output",
-        "Folder in which jobs are written (default: jobs in the root folder)",
-        non_empty,
-        "string",
-        "DIR",
-    ),
-    _Option(
-        "--harbor-timeout-multiplier",
-        "Multiply every time limit of a task (default: 1)",
-        above_zero,
-        "float",
-        "X",
-    ),
-    *(
-        _Option(
-            f"--harbor-{phase}-timeout-multiplier",
-            f"Multiply the time limit of {what} (default: --harbor-timeout-multiplier)",
-            above_zero,
-            "float",
-            "X",
-        )
-        for phase, what in (
-            ("agent", "the agent"),
-            ("verifier", "the verifier"),
-            ("setup", "the agent's set-up"),
-            ("build", "the environment's build and start"),
-        )
-    ),
-    _Option(
-        "--harbor-resource-multiplier",
-        "Multiply CPU, memory and disk of a task, not its GPUs (default: 1)",
-        above_zero,
-        "float",
-        "X",
-    ),
-    _Option("--harbor-rebuild", "Build images again", None, "bool"),
-    _Option(
-        "--harbor-strict-collect",
-        "A collect hook that fails is the task's fault, not only a line in the trial's log",
-        None,
-        "bool",
-    ),
-    _Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
-    _Option(
-        "--harbor-strict",
-        "Warnings about a task's files are errors of that task",
-        None,
-        "bool",
-    ),
-    _Option(
-        "--harbor-keep",
-        "Keep the environments of failed trials, or of all, and print how to enter and remove them",
-        keep_choice,
-        "string",
-        "failed|all",
-        bare="failed",
-    ),
-)
-
-
 def takes_a_word(flag: str) -> bool:
     """Whether an option without an equals sign takes the next word as its value."""
-    option = next((option for option in _OPTIONS if option.flag == flag), None)
+    option = next((option for option in OPTIONS if option.flag == flag), None)
     return option is not None and option.parse is not None and option.bare is None
 
 
 def add_options(parser: pytest.Parser) -> None:
     """Declare the group ``harbor`` and its ini twins."""
     group = parser.getgroup("harbor", "Harbor tasks")
-    for option in _OPTIONS:
+    for option in OPTIONS:
         group.addoption(option.flag, dest=option.name, **_argument(option))
         parser.addini(option.name, option.help, type=option.ini, default=None)
 
 
-def _argument(option: _Option) -> dict[str, Any]:
+def _argument(option: Option) -> dict[str, Any]:
     shared = {"help": option.help, "default": None}
     if option.parse is None:
         return {**shared, "action": "store_true"}
@@ -286,7 +120,7 @@ def settings(config: pytest.Config) -> Settings:
 
 
 def _resolve(config: pytest.Config) -> Settings:
-    value = {option.name.removeprefix("harbor_"): _value(config, option) for option in _OPTIONS}
+    value = {option.name.removeprefix("harbor_"): _value(config, option) for option in OPTIONS}
     command = value["agent_command"]
     env, missing_env = _agent_env(value["agent_env"] or (), os.environ)
     timeouts = value["timeout_multiplier"] or 1.0
@@ -302,6 +136,12 @@ def _resolve(config: pytest.Config) -> Settings:
         reward_key=value["reward_key"],
         tasks=tuple(dict.fromkeys(value["tasks"] or ())),
         output=_output(config, value["output"]),
+        overrides=TaskOverrides(
+            image=value["image"],
+            verifier_image=value["verifier_image"],
+            ignore_dockerfile=bool(value["ignore_dockerfile"]),
+            ignore_separate_verifier=bool(value["ignore_separate_verifier"]),
+        ),
         timeout_multiplier=timeouts,
         agent_timeout_multiplier=value["agent_timeout_multiplier"] or timeouts,
         verifier_timeout_multiplier=value["verifier_timeout_multiplier"] or timeouts,
@@ -316,7 +156,7 @@ def _resolve(config: pytest.Config) -> Settings:
     )
 
 
-def _value(config: pytest.Config, option: _Option) -> Any:
+def _value(config: pytest.Config, option: Option) -> Any:
     """The command line's value, else the ini file's, checked; None where there is neither."""
     given = config.getoption(option.name, None)
     if given is not None:

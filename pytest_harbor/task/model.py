@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
 from pytest_harbor.errors import Problem
 from pytest_harbor.task import layout
 from pytest_harbor.task.config import EnvironmentConfig, StepConfig, TaskConfig, VerifierMode
+from pytest_harbor.task.overrides import TaskOverrides, image_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class Task:
         instruction: What the agent is told; empty for a multi-step task.
         steps: Empty for a single-step task.
         problems: Warnings: the task runs, though perhaps not as its author thinks.
+        overrides: What the run wants otherwise; ``config`` has it already.
     """
 
     path: Path
@@ -88,6 +90,7 @@ class Task:
     instruction: str = ""
     steps: tuple[Step, ...] = ()
     problems: tuple[Problem, ...] = ()
+    overrides: TaskOverrides = field(default_factory=TaskOverrides)
 
     @property
     def name(self) -> str:
@@ -97,8 +100,7 @@ class Task:
     @property
     def short_name(self) -> str:
         """The package's name without its organisation, else the folder's name."""
-        package = self.config.task
-        return (package.short_name if package else None) or self.path.name
+        return short_name(self.config, self.path)
 
     @property
     def is_multi_step(self) -> bool:
@@ -174,9 +176,11 @@ class Task:
         shared = self.config.verifier.environment
         config = own or shared or self.config.environment
         for folder, environment in self._bundles(step, own, shared):
-            if (environment and environment.docker_image) or _has_image_definition(folder):
-                return VerifierBox(config, folder, has_tests=True)
-        return VerifierBox(config, self.environment_dir, has_tests=False)
+            image = environment.docker_image if environment else None
+            if image or self._is_built_from(folder):
+                return VerifierBox(self._with_image(config, image), folder, has_tests=True)
+        image = self.config.environment.docker_image
+        return VerifierBox(self._with_image(config, image), self.environment_dir, has_tests=False)
 
     def _bundles(
         self, step: Step | None, own: EnvironmentConfig | None, shared: EnvironmentConfig | None
@@ -184,7 +188,21 @@ class Task:
         bundles = [(self.tests_dir, shared)]
         return [(step.tests_dir, own), *bundles] if step else bundles
 
+    def _with_image(self, config: EnvironmentConfig, image: str | None) -> EnvironmentConfig:
+        """The table of a box, with the image of the place that it is made from."""
+        if self.overrides.verifier_image is not None:
+            image = image_name(self.overrides.verifier_image, self.short_name)
+        if image == config.docker_image:
+            return config
+        return config.model_copy(update={"docker_image": image})
 
-def _has_image_definition(folder: Path) -> bool:
-    files = (layout.DOCKERFILE, layout.COMPOSE_FILE)
-    return any(os.path.isfile(os.path.join(folder, name)) for name in files)
+    def _is_built_from(self, folder: Path) -> bool:
+        """Whether a verifier's image is made from this folder of tests."""
+        ignored = self.overrides.ignore_dockerfile and self.overrides.verifier_image is None
+        files = (layout.COMPOSE_FILE, *(() if ignored else (layout.DOCKERFILE,)))
+        return any(os.path.isfile(os.path.join(folder, name)) for name in files)
+
+
+def short_name(config: TaskConfig, folder: Path) -> str:
+    """The package's name without its organisation, else the folder's name."""
+    return (config.task.short_name if config.task else None) or folder.name

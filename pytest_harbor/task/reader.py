@@ -14,22 +14,26 @@ from pytest_harbor.task.config_reader import read_config
 from pytest_harbor.task.finding import Finding, field_path
 from pytest_harbor.task.folder_checks import Report, check_folder, check_links, service_findings
 from pytest_harbor.task.instruction import read_instruction
-from pytest_harbor.task.model import Step, Task, VerifierBox
+from pytest_harbor.task.model import Step, Task, VerifierBox, short_name
+from pytest_harbor.task.overrides import TaskOverrides
 from pytest_harbor.task.position import TomlPositions
 from pytest_harbor.task.toml_file import check_toml_version, read_toml
 
-__all__ = ["Step", "Task", "VerifierBox", "read_task"]
+__all__ = ["Step", "Task", "TaskOverrides", "VerifierBox", "read_task"]
 
 MAX_PROBLEMS = 100
 """How many findings of one ``task.toml`` get a line and are shown."""
 
 
-def read_task(folder: Path, *, strict: bool = False) -> Task:
+def read_task(
+    folder: Path, *, strict: bool = False, overrides: TaskOverrides | None = None
+) -> Task:
     """Read and check a task's folder; runs nothing of it.
 
     Args:
         folder: The folder that holds ``task.toml``.
         strict: Warnings count as errors.
+        overrides: What the run wants otherwise than the task says.
 
     Raises:
         TaskFormatError: The task cannot be used; holds errors and warnings together.
@@ -37,7 +41,7 @@ def read_task(folder: Path, *, strict: bool = False) -> Task:
     folder = Path(os.path.abspath(folder))
     problems: list[Problem] = []
     try:
-        task = _read(folder, problems)
+        task = _read(folder, overrides or TaskOverrides(), problems)
     except TaskFormatError as error:
         problems += error.problems
         task = None
@@ -46,7 +50,7 @@ def read_task(folder: Path, *, strict: bool = False) -> Task:
     return replace(task, problems=tuple(problems)) if problems else task
 
 
-def _read(folder: Path, problems: list[Problem]) -> Task | None:
+def _read(folder: Path, overrides: TaskOverrides, problems: list[Problem]) -> Task | None:
     """The task, as far as it can be read; what is wrong goes to ``problems``."""
     path = folder / layout.CONFIG_FILE
     text, data = read_toml(path)
@@ -60,17 +64,18 @@ def _read(folder: Path, problems: list[Problem]) -> Task | None:
             read_instruction(folder / layout.INSTRUCTION_FILE, report)
         check_links(folder, report)
         return None
-    task = _task(folder, config, report)
+    config = overrides.of_config(config, short_name(config, folder))
+    task = _task(folder, config, overrides, report)
     problems += _placed(findings + service_findings(task), path, text)
     check_folder(task, report)
     return task
 
 
-def _task(folder: Path, config: TaskConfig, report: Report) -> Task:
+def _task(folder: Path, config: TaskConfig, overrides: TaskOverrides, report: Report) -> Task:
     if not config.is_multi_step:
         text = read_instruction(folder / layout.INSTRUCTION_FILE, report)
-        return Task(folder, config, text)
-    task = Task(folder, config)
+        return Task(folder, config, text, overrides=overrides)
+    task = Task(folder, config, overrides=overrides)
     return replace(task, steps=tuple(_step(task, step, report) for step in config.steps))
 
 

@@ -125,6 +125,10 @@ class TrialPlan:
         secrets += [value for value in self.options.agent_env.values() if len(value) >= 8]
         return Redactor(secrets)
 
+    @property
+    def _builds_again(self) -> bool:
+        return self.options.rebuild and not self.task.overrides.ignore_dockerfile
+
     def config_json(self, record: TrialRecord) -> dict[str, Any]:
         """The content of ``config.json``; secrets are named, not shown."""
         options = self.options
@@ -139,8 +143,9 @@ class TrialPlan:
                 "model_name": self.model,
                 "env": {name: f"${{{name}}}" for name in options.agent_env},
             },
-            "environment": {"type": "docker", "force_build": options.rebuild},
+            "environment": {"type": "docker", "force_build": self._builds_again},
             "verifier": {},
+            "overrides": self.task.overrides.as_json(),
             "attempt": self.attempt,
             "threshold": options.threshold,
             "reward_key": options.reward_key,
@@ -197,7 +202,7 @@ class TrialPlan:
             cpus=None if wanted.cpus is None else wanted.cpus * factor,
             memory_mb=_scaled(wanted.memory_mb, factor),
             storage_mb=_scaled(wanted.storage_mb, factor),
-            rebuild=self.options.rebuild and role == "agent",
+            rebuild=self._builds_again and role == "agent",
             allow_privileged=self.options.allow_privileged,
             build_log=record.build_log(role),
             services_dir=record.path / "services" / role,

@@ -1,11 +1,16 @@
-"""What this version cannot run yet; such a task is skipped with the reason, never run in part."""
+"""What this version cannot run yet; such a task is skipped with the reason, never run in part.
+
+What depends on the engine is asked of it when the trial starts, for every box of the
+trial and before the first is built: :meth:`Environment.check`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from pytest_harbor.agent.base import Agent
-from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.errors import OptionError, UnsupportedError
+from pytest_harbor.task.config import EnvironmentConfig
 from pytest_harbor.task.reader import Task
 
 
@@ -14,21 +19,44 @@ def require_supported(task: Task, agent: Agent) -> None:
 
     Raises:
         UnsupportedError: Names everything that is missing.
+        OptionError: The run's overrides leave the task without an image.
     """
     missing = list(_missing(task, agent))
     if missing:
         raise UnsupportedError(f"this version does not run {'; nor '.join(missing)}")
+    _check_overrides(task)
 
 
 def _missing(task: Task, agent: Agent) -> Iterator[str]:
     environment = task.config.environment
     if task.compose_file is not None:
         yield f"compose tasks (environment/{task.compose_file.name})"
-    if environment.os != "linux":
-        yield f"{environment.os} tasks ([environment].os)"
-    if environment.tpu is not None:
-        yield "tasks that need a TPU ([environment.tpu])"
+    for table, where in _boxes(task):
+        if table.os != "linux":
+            yield f"{table.os} tasks ({where}.os)"
+        if table.tpu is not None:
+            yield f"tasks that need a TPU ({where}.tpu)"
     if agent.uses_task_tools and environment.mcp_servers:
         yield "MCP servers for this agent ([[environment.mcp_servers]])"
     if agent.uses_task_tools and environment.skills_dir:
         yield "skills for this agent ([environment].skills_dir)"
+
+
+def _boxes(task: Task) -> Iterator[tuple[EnvironmentConfig, str]]:
+    """Every table that a box is made from, and how it is called."""
+    config = task.config
+    yield config.environment, "[environment]"
+    if config.verifier.environment is not None:
+        yield config.verifier.environment, "[verifier.environment]"
+    for step in config.steps:
+        if step.verifier.environment is not None:
+            yield step.verifier.environment, f"[steps.verifier.environment] of {step.name!r}"
+
+
+def _check_overrides(task: Task) -> None:
+    has_image = bool(task.config.environment.docker_image)
+    if task.overrides.ignore_dockerfile and task.has_dockerfile and not has_image:
+        raise OptionError(
+            "--harbor-ignore-dockerfile leaves the task without an image: name one with "
+            "--harbor-image, or docker_image under [environment] in task.toml"
+        )

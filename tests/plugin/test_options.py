@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.plugin.options import Settings, settings
+from pytest_harbor.task.overrides import TaskOverrides
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ def test_defaults(resolved, project):
         reward_key=None,
         tasks=(),
         output=project.path / "jobs",
+        overrides=TaskOverrides(),
         timeout_multiplier=1.0,
         agent_timeout_multiplier=1.0,
         verifier_timeout_multiplier=1.0,
@@ -41,6 +43,8 @@ def test_defaults(resolved, project):
         build_timeout_multiplier=1.0,
         resource_multiplier=1.0,
         rebuild=False,
+        strict_collect=False,
+        ignore_timeouts=False,
         strict=False,
         keep=None,
     )
@@ -67,6 +71,8 @@ CASES = [
     ("build_timeout_multiplier", "0.5", "build_timeout_multiplier", 0.5),
     ("resource_multiplier", "1.5", "resource_multiplier", 1.5),
     ("keep", "all", "keep", "all"),
+    ("image", "acme/{task}:1", "overrides", TaskOverrides(image="acme/{task}:1")),
+    ("verifier_image", "x:{task}", "overrides", TaskOverrides(verifier_image="x:{task}")),
 ]
 
 
@@ -79,9 +85,17 @@ def test_command_line_and_ini_file_say_the_same(resolved, project, name, text, a
     assert getattr(resolved(), attribute) == expected
 
 
-@pytest.mark.parametrize("name", ["rebuild", "strict"])
+@pytest.mark.parametrize("name", ["ignore_dockerfile", "ignore_separate_verifier"])
+def test_switches_for_tasks(resolved, project, name):
+    expected = TaskOverrides(**{name: True})
+    assert resolved(f"--harbor-{name.replace('_', '-')}").overrides == expected
+    project.ini(f"harbor_{name} = true")
+    assert resolved().overrides == expected
+
+
+@pytest.mark.parametrize("name", ["rebuild", "strict", "strict_collect", "ignore_timeouts"])
 def test_switches(resolved, project, name):
-    assert getattr(resolved(f"--harbor-{name}"), name) is True
+    assert getattr(resolved(f"--harbor-{name.replace('_', '-')}"), name) is True
     project.ini(f"harbor_{name} = true")
     assert getattr(resolved(), name) is True
     assert getattr(resolved("-o", f"harbor_{name}=false"), name) is False
@@ -177,6 +191,11 @@ REFUSED = [
     ("agent_timeout_multiplier", "-1", "expected a finite number above 0, got"),
     ("resource_multiplier", "inf", "expected a finite number above 0, got"),
     ("keep", "some", "expected 'failed' or 'all', got 'some'"),
+    ("image", "acme/{name}", "unknown placeholder {name}; accepted is {task}"),
+    ("image", "acme/{}", "unknown placeholder {}; accepted is {task}"),
+    ("verifier_image", "acme/{task!r}", "unknown placeholder {task!r}; accepted is {task}"),
+    ("verifier_image", "acme/{task", "expected '}'"),
+    ("image", " ", "expected the name of an image"),
 ]
 
 
@@ -191,7 +210,7 @@ def test_refused_on_the_command_line(project, name, text, message):
 @pytest.mark.parametrize(("name", "text", "message"), REFUSED)
 def test_refused_in_the_ini_file(project, name, text, message):
     project.ini(
-        f"harbor_{name} = '{text}'" if name in ("agent", "model") else f"harbor_{name} = {text}"
+        f"harbor_{name} = '{text}'" if name in ("agent", "model") else f"harbor_{name} ={text}"
     )
     result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR

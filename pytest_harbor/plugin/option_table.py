@@ -1,0 +1,205 @@
+"""The table of our options: one entry each, for the command line and the ini file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from pytest_harbor.plugin.option_values import (
+    above_zero,
+    assignment,
+    finite,
+    image_template,
+    keep_choice,
+    model_name,
+    non_empty,
+    plain_name,
+    variable,
+    variable_at_hand,
+    whole_from_one,
+)
+
+COMMAND_AGENT = "command"
+"""Name of the agent that runs ``--harbor-agent-command``."""
+
+
+class Option(NamedTuple):
+    """One option and its ini twin.
+
+    Attributes:
+        flag: The option's name on the command line.
+        help: Help text of both.
+        parse: Checks and converts one value.
+        ini: pytest's type of the ini value.
+        metavar: Name of the value in the help; None for a switch.
+        parse_ini: Replaces ``parse`` for values of the ini file.
+        bare: Value of an option that is given without one.
+    """
+
+    flag: str
+    help: str
+    parse: Callable[[str], Any] | None
+    ini: Literal["string", "bool", "args", "int", "float"]
+    metavar: str | None = None
+    parse_ini: Callable[[str], Any] | None = None
+    bare: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the ini value and of the attribute of ``config.option``."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+OPTIONS = (
+    Option(
+        "--harbor-agent",
+        "Agent that works on the tasks, repeatable: a built-in name, package.module:Class, "
+        "or a name from an entry point (default: oracle)",
+        plain_name,
+        "args",
+        "NAME",
+    ),
+    Option(
+        "--harbor-agent-command",
+        f"Shell command run in the environment as the agent named {COMMAND_AGENT!r}",
+        non_empty,
+        "string",
+        "CMD",
+    ),
+    Option(
+        "--harbor-model",
+        "Model that the agents use, repeatable; the oracle and nop use none",
+        model_name,
+        "args",
+        "PROVIDER/NAME",
+    ),
+    Option(
+        "--harbor-agent-kwarg",
+        "Keyword argument for the agents, repeatable; the value is read as JSON, else as "
+        "True, False or None, else as text",
+        assignment,
+        "args",
+        "KEY=VALUE",
+    ),
+    Option(
+        "--harbor-agent-env",
+        "Environment variable for the agents, repeatable; KEY alone, or a value ${VAR}, "
+        "takes it from this process",
+        variable_at_hand,
+        "args",
+        "KEY[=VALUE]",
+        parse_ini=variable,
+    ),
+    Option(
+        "--harbor-attempts",
+        "Attempts per task, agent and model (default: 1)",
+        whole_from_one,
+        "int",
+        "N",
+    ),
+    Option(
+        "--harbor-threshold", "Reward at which a trial passes (default: 1.0)", finite, "float", "X"
+    ),
+    Option(
+        "--harbor-reward-key",
+        "Key of the reward that is held against the threshold (default: 'reward' where "
+        "present, else every key)",
+        non_empty,
+        "string",
+        "KEY",
+    ),
+    Option(
+        "--harbor-tasks",
+        "Tasks to keep, repeatable: a glob for the task's path below the root folder, its "
+        "folder's name or its name (default: all)",
+        non_empty,
+        "args",
+        "GLOB",
+    ),
+    Option(
+        "--harbor-output",
+        "Folder in which jobs are written (default: jobs in the root folder)",
+        non_empty,
+        "string",
+        "DIR",
+    ),
+    Option(
+        "--harbor-timeout-multiplier",
+        "Multiply every time limit of a task (default: 1)",
+        above_zero,
+        "float",
+        "X",
+    ),
+    *(
+        Option(
+            f"--harbor-{phase}-timeout-multiplier",
+            f"Multiply the time limit of {what} (default: --harbor-timeout-multiplier)",
+            above_zero,
+            "float",
+            "X",
+        )
+        for phase, what in (
+            ("agent", "the agent"),
+            ("verifier", "the verifier"),
+            ("setup", "the agent's set-up"),
+            ("build", "the environment's build and start"),
+        )
+    ),
+    Option(
+        "--harbor-resource-multiplier",
+        "Multiply CPU, memory and disk of a task, not its GPUs (default: 1)",
+        above_zero,
+        "float",
+        "X",
+    ),
+    Option(
+        "--harbor-image",
+        "Prebuilt image for every task's environment; {task} stands for the task's short name "
+        "(default: the task's own image or Dockerfile)",
+        image_template,
+        "string",
+        "TEMPLATE",
+    ),
+    Option(
+        "--harbor-verifier-image",
+        "Prebuilt image for the environment of every separate verifier, as --harbor-image",
+        image_template,
+        "string",
+        "TEMPLATE",
+    ),
+    Option(
+        "--harbor-ignore-dockerfile",
+        "Build no Dockerfile: use the task's docker_image or --harbor-image, also with "
+        "--harbor-rebuild; a verifier that has only a Dockerfile gets the environment's image",
+        None,
+        "bool",
+    ),
+    Option(
+        "--harbor-ignore-separate-verifier",
+        "Grade every task in the agent's environment, which the agent may have tampered with",
+        None,
+        "bool",
+    ),
+    Option("--harbor-rebuild", "Build images again", None, "bool"),
+    Option(
+        "--harbor-strict-collect",
+        "A collect hook that fails is the task's fault, not only a line in the trial's log",
+        None,
+        "bool",
+    ),
+    Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
+    Option(
+        "--harbor-strict",
+        "Warnings about a task's files are errors of that task",
+        None,
+        "bool",
+    ),
+    Option(
+        "--harbor-keep",
+        "Keep the environments of failed trials, or of all, and print how to enter and remove them",
+        keep_choice,
+        "string",
+        "failed|all",
+        bare="failed",
+    ),
+)
