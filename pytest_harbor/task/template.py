@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pytest_harbor.errors import MissingVariableError
 
 # The whole value is the template, or it is plain text; a default may hold braces but no
 # line end. Not a shell: no nesting, no ``:?`` and no ``-`` without the colon.
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}")
+MIN_KEY_CHARS = 8
+"""Keys and passwords that anybody takes for one are longer than most words of settings."""
+
 _SENSITIVE = re.compile(r"KEY|SECRET|TOKEN(?!S)|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
 
 
@@ -42,6 +45,27 @@ def missing_variables(table: Mapping[str, str], host: Mapping[str, str]) -> tupl
 def referenced_variables(table: Mapping[str, str]) -> tuple[str, ...]:
     """Variables of this machine that ``table`` reads, in order, each once."""
     return tuple(dict.fromkeys(match[1] for match in _templates(table.values())))
+
+
+def secret_values(table: Mapping[str, str], host: Mapping[str, str]) -> tuple[str, ...]:
+    """Values of one ``env`` table that nobody should see.
+
+    The name tells, its own or that of the variable it is taken from. A value that stands in
+    the file is a secret only where it may be a key: ``AUTH_MODE = "none"`` is not.
+    """
+    return tuple(_secret_values(table, host))
+
+
+def _secret_values(table: Mapping[str, str], host: Mapping[str, str]) -> Iterator[str]:
+    for name, text in table.items():
+        source = _TEMPLATE.fullmatch(text)
+        names = (name, source[1]) if source else (name,)
+        if not any(map(is_sensitive_name, names)):
+            continue
+        if source and source[1] in host:
+            yield host[source[1]]
+        elif len(value := (source[2] or "") if source else text) >= MIN_KEY_CHARS:
+            yield value
 
 
 def is_sensitive_name(name: str) -> bool:

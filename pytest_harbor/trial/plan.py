@@ -14,7 +14,12 @@ from pytest_harbor.environment.base import EnvironmentRequest
 from pytest_harbor.task.artifacts import ArtifactEntry
 from pytest_harbor.task.config import CollectConfig, EnvironmentConfig, HealthcheckConfig
 from pytest_harbor.task.model import Step, Task, VerifierBox
-from pytest_harbor.task.template import is_sensitive_name, resolve_env
+from pytest_harbor.task.template import (
+    MIN_KEY_CHARS,
+    is_sensitive_name,
+    resolve_env,
+    secret_values,
+)
 from pytest_harbor.trial.limits import Multipliers
 from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork, container_network
 from pytest_harbor.trial.record import TrialRecord
@@ -116,13 +121,18 @@ class TrialPlan:
     @property
     def redactor(self) -> Redactor:
         """Takes this trial's secrets out of whatever is written."""
-        tables = [self.environment_env, self.options.agent_env]
-        tables += [table for work in self.works for table in (work.verifier_env, work.box_env)]
-        secrets = [
-            value for table in tables for name, value in table.items() if is_sensitive_name(name)
-        ]
+        config = self.task.config
+        tables = [config.environment.env, config.solution.env]
+        for work in self.works:
+            tables.append(config.verifier_env(work.step.config if work.step else None))
+            tables.append(work.box.config.env if work.box else {})
+        secrets = [value for table in tables for value in secret_values(table, os.environ)]
         # What a run hands to its agents is likelier a secret than not, whatever its name.
-        secrets += [value for value in self.options.agent_env.values() if len(value) >= 8]
+        secrets += [
+            value
+            for name, value in self.options.agent_env.items()
+            if is_sensitive_name(name) or len(value) >= MIN_KEY_CHARS
+        ]
         return Redactor(secrets)
 
     @property

@@ -1,0 +1,236 @@
+"""What is settled before anything is built: secrets, networks, what is refused."""
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_harbor.agent.base import Agent
+from pytest_harbor.agent.command import CommandAgent
+from pytest_harbor.agent.reference import NopAgent, OracleAgent
+from pytest_harbor.errors import MissingVariableError, UnsupportedError
+from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.task.reader import read_task
+from pytest_harbor.trial.limits import Multipliers
+from pytest_harbor.trial.network_plan import container_network, task_network
+from pytest_harbor.trial.plan import RunOptions, TrialPlan, plan_trial
+from pytest_harbor.trial.record import TrialRecord
+
+PUBLIC = NetworkPolicy()
+CLOSED = NetworkPolicy("no-network")
+EMPTY = NetworkPolicy("allowlist")
+LISTED = NetworkPolicy("allowlist", ("example.com",))
+
+
+@pytest.fixture
+def plan(make_task: Any, tmp_path: Path) -> Any:
+    """Plan a trial of a task."""
+
+    def planned(
+        agent: Agent | None = None, options: dict[str, Any] | None = None, **task: Any
+    ) -> TrialPlan:
+        read = read_task(make_task(**task))
+        return plan_trial(
+            read,
+            agent or NopAgent(),
+            task_network(read),
+            RunOptions(run_id="run", job_dir=tmp_path / "job", **(options or {})),
+            agent_name="nop",
+        )
+
+    return planned
+
+
+# --- secrets
+
+
+@pytest.mark.parametrize("table", ["environment", "verifier", "solution"])
+@pytest.mark.parametrize(
+    ("line", "value", "hidden"),
+    [
+        ("API_KEY = '${HOST_VALUE}'", "k3y!", True),
+        ("PLAIN = '${MY_TOKEN}'", "t0ken", True),
+        ("API_KEY = '${UNSET:-written-key}'", "written-key", True),
+        ("API_KEY = 'written-key'", "written-key", True),
+        ("PLAIN = '${HOST_VALUE}'", "k3y!", False),
+        ("PLAIN = 'written-key'", "written-key", False),
+        ("AUTH_MODE = 'basic'", "basic", False),
+        ("AUTH_MODE = '${UNSET:-basic}'", "basic", False),
+        ("AUTH_ENABLED = 'true'", "true", False),
+        ("MAX_TOKENS = '${HOST_VALUE}'", "k3y!", False),
+    ],
+)
+def test_secrets_of_a_task_are_told_by_their_names(
+    plan: Any, monkeypatch: pytest.MonkeyPatch, table: str, line: str, value: str, hidden: bool
+) -> None:
+    monkeypatch.setenv("HOST_VALUE", "k3y!")
+    monkeypatch.setenv("MY_TOKEN", "t0ken")
+    redactor = plan(toml=f"[{table}.env]\n{line}\n").redactor
+    assert redactor.text(f"<{value}>") == ("<[REDACTED]>" if hidden else f"<{value}>")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "hidden"),
+    [
+        ("A", "0123456", False),
+        ("A", "01234567", True),
+        ("A_KEY", "0123", True),
+        ("A_KEY", "012", False),
+    ],
+)
+def test_what_a_run_hands_to_its_agents_is_hidden_where_it_may_be_a_key(
+    plan: Any, name: str, value: str, hidden: bool
+) -> None:
+    redactor = plan(options={"agent_env": {name: value}}).redactor
+    assert (redactor.text(value) != value) is hidden
+
+
+def test_values_do_not_show_in_what_is_printed_or_written(
+    plan: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "s3cr3t-1")
+    settled = plan(
+        toml="[environment.env]\nA_KEY = '${MY_TOKEN}'\n[verifier.env]\nB_KEY = '${MY_TOKEN}'\n",
+        options={"agent_env": {"C_KEY": "s3cr3t-2"}},
+    )
+    config = settled.config_json(TrialRecord(tmp_path / "job", "hello", settled.redactor))
+    assert "s3cr3t" not in repr(settled)
+    assert "s3cr3t" not in repr(config)
+    assert config["agent"]["env"] == {"C_KEY": "${C_KEY}"}
+
+
+@pytest.mark.parametrize(
+    ("table", "agent"),
+    [("environment", NopAgent()), ("verifier", NopAgent()), ("solution", OracleAgent())],
+)
+def test_a_missing_variable_is_named_before_anything_is_built(
+    plan: Any, table: str, agent: Agent
+) -> None:
+    with pytest.raises(MissingVariableError, match=rf"\[{table}\.env\] needs NOT_SET_ANYWHERE"):
+        plan(agent, toml=f"[{table}.env]\nA = '${{NOT_SET_ANYWHERE}}'\n")
+
+
+def test_the_solutions_variables_are_the_oracles_alone(plan: Any) -> None:
+    assert plan(toml="[solution.env]\nA = '${NOT_SET_ANYWHERE}'\n")
+
+
+# --- factors
+
+
+def test_limits_are_the_tasks_times_the_runs_factors(plan: Any) -> None:
+    factors = Multipliers(every=2.0, verifier=0.5)
+    settled = plan(options={"multipliers": factors})
+    (work,) = settled.works
+    assert settled.build_timeout_sec == 600
+    assert settled.setup_timeout_sec == 720
+    assert (work.agent_timeout_sec, work.verifier_timeout_sec) == (120, 30)
+
+
+def test_an_infinite_limit_is_none(plan: Any) -> None:
+    (work,) = plan(toml="=version = '1.0'\n[agent]\ntimeout_sec = inf\n").works
+    assert work.agent_timeout_sec is None
+    assert work.verifier_timeout_sec == 600
+
+
+def test_resources_are_scaled_and_whole(plan: Any, tmp_path: Path) -> None:
+    settled = plan(toml="cpus = 2\nmemory_mb = 101\n", options={"resource_multiplier": 1.5})
+    request = settled.agent_box(TrialRecord(tmp_path / "job", "hello", settled.redactor), {})
+    assert (request.cpus, request.memory_mb, request.storage_mb) == (3.0, 152, None)
+
+
+# --- networks
+
+
+@pytest.mark.parametrize(
+    "policies", list(itertools.product([PUBLIC, CLOSED, EMPTY, LISTED], repeat=3))
+)
+def test_a_box_has_one_policy_from_start_to_end_or_is_refused(
+    policies: tuple[NetworkPolicy, ...],
+) -> None:
+    kinds = {
+        "open" if policy == PUBLIC else "listed" if policy == LISTED else "closed"
+        for policy in policies
+    }
+    if kinds == {"open"}:
+        assert container_network(*policies) == "public"
+    elif kinds == {"closed"}:
+        assert container_network(*policies) == "none"
+    else:
+        with pytest.raises(UnsupportedError) as caught:
+            container_network(*policies)
+        named = "an allowlist of hosts" if "listed" in kinds else "a network policy that changes"
+        assert f"cannot enforce {named}" in str(caught.value)
+        assert ("allowlist example.com" in str(caught.value)) is ("listed" in kinds)
+
+
+@pytest.mark.parametrize(
+    ("toml", "network"),
+    [
+        ("", {"environment": "public", "agent": "public", "verifier": "public"}),
+        (
+            "allow_internet = false\n",
+            {"environment": "no-network", "agent": "no-network", "verifier": "no-network"},
+        ),
+        (
+            "network_mode = 'allowlist'\nallowed_hosts = ['b.example', 'a.example']\n"
+            "[agent]\nnetwork_mode = 'no-network'\n",
+            {
+                "environment": "allowlist b.example a.example",
+                "agent": "no-network",
+                "verifier": "allowlist b.example a.example",
+            },
+        ),
+    ],
+)
+def test_a_phase_that_says_nothing_has_the_environments_policy(
+    make_task: Any, toml: str, network: dict[str, str]
+) -> None:
+    task = read_task(make_task(toml=f"=version = '1.0'\n[environment]\n{toml}"))
+    assert task_network(task).as_json() == network
+
+
+def test_one_policy_may_be_laid_over_all_phases(make_task: Any) -> None:
+    plan = task_network(read_task(make_task())).everywhere(CLOSED)
+    assert set(plan.as_json().values()) == {"no-network"}
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("toml", "agent", "named"),
+    [
+        ("os = 'windows'\n", NopAgent(), "windows tasks ([environment].os)"),
+        ("tpu = { type = 'v5', topology = '2x4' }\n", NopAgent(), "a TPU ([environment.tpu])"),
+        ("network_mode = 'allowlist'\nallowed_hosts = ['a.example']\n", NopAgent(), "allowlist"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_by_name(
+    plan: Any, make_task: Any, toml: str, agent: Agent, named: str
+) -> None:
+    make_task.write(make_task.root / "hello", "tests/test.bat", "")
+    with pytest.raises(UnsupportedError) as caught:
+        plan(agent, toml=toml)
+    assert named in str(caught.value)
+
+
+TOOLS = """
+skills_dir = "/skills"
+[[environment.mcp_servers]]
+name = "a"
+command = "b"
+transport = "stdio"
+"""
+
+
+def test_tools_of_a_task_mean_nothing_to_the_oracle_and_nop(plan: Any) -> None:
+    assert plan(NopAgent(), toml=TOOLS)
+    assert plan(OracleAgent(), toml=TOOLS)
+    with pytest.raises(UnsupportedError, match=r"MCP servers for this agent.*; nor skills"):
+        plan(CommandAgent(command="agent"), toml=TOOLS)
+
+
+def test_without_a_solution_the_oracle_has_nothing_to_run(plan: Any) -> None:
+    with pytest.raises(UnsupportedError, match=r"no solution/solve\.sh"):
+        plan(OracleAgent(), remove=("solution",))
