@@ -146,6 +146,16 @@ class Environment(ABC):
         """What the backend did otherwise than asked, one sentence each."""
         return ()
 
+    def check(self, request: EnvironmentRequest) -> None:
+        """See whether this backend can give a box like ``request``; builds nothing.
+
+        A trial asks for each of its boxes before the first is started, so that no agent
+        works for a verifier that cannot be had.
+
+        Raises:
+            UnsupportedError: It cannot; says what is missing and what would help.
+        """
+
     def keep(self) -> str:
         """Leave everything in place at :meth:`stop`.
 

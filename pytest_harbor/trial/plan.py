@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -188,6 +188,15 @@ class TrialPlan:
             record,
             labels,
         )
+
+    def boxes(
+        self, record: TrialRecord, labels: Mapping[str, str]
+    ) -> Iterator[EnvironmentRequest]:
+        """Every box that the trial will have, the agent's first."""
+        yield self.agent_box(record, labels)
+        for work in self.works:
+            if work.box is not None:
+                yield self.verifier_box(work, record, labels)
 
     def _request(
         self,

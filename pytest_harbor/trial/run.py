@@ -114,9 +114,12 @@ class Trial:
         """Start the environment and wait until it is healthy.
 
         Raises:
+            UnsupportedError: The backend cannot give it, or a verifier's; nothing was built.
             EnvironmentFault: It cannot be had; the trial is over.
         """
         with self._phase(self.result, "environment", "", environment):
+            for request in self.plan.boxes(self.record, self._labels):
+                environment.check(request)
             environment.start(timeout_sec=self.plan.build_timeout_sec)
             self.result.findings += environment.notes
             check = self.plan.task.config.environment.healthcheck

@@ -39,6 +39,7 @@ def make_environment(request: EnvironmentRequest) -> DockerEnvironment:
         memory_mb=request.memory_mb,
         storage_mb=request.storage_mb,
         gpus=request.config.gpus or 0,
+        gpu_types=request.config.gpu_types or (),
         network=request.network,
         upload_dir=request.build_folder if uploads else None,
         rebuild=request.rebuild,

@@ -14,22 +14,37 @@ _MIB = 1024 * 1024
 
 def check(engine: Engine, spec: ContainerSpec) -> None:
     """Raise UnsupportedError where the engine cannot give what ``spec`` asks."""
+    require(engine, spec.gpus, "[environment]")
+
+
+def require(engine: Engine, gpus: int, where: str) -> None:
+    """Raise UnsupportedError where the engine cannot run Linux containers with these GPUs.
+
+    Args:
+        engine: The engine.
+        gpus: How many are asked for.
+        where: The table that asks, as ``[environment]``.
+    """
     info = engine.info
     if info.get("OSType") != "linux":
         raise UnsupportedError(
             f"the engine runs {info.get('OSType')} containers; "
             "switch it to Linux containers, or choose another with DOCKER_HOST"
         )
-    if spec.gpus and not _has_gpus(info):
+    if gpus and not _has_gpus(info):
         raise UnsupportedError(
-            f"the task asks for {spec.gpus} GPU(s), [environment].gpus, and the engine has no "
+            f"the task asks for {gpus} GPU(s), {where}.gpus, and the engine has no "
             f"nvidia runtime (it has {', '.join(sorted(info.get('Runtimes') or {}))}); "
             "install the NVIDIA container toolkit on its machine"
         )
 
 
 def _has_gpus(info: Mapping[str, Any]) -> bool:
-    return "nvidia" in (info.get("Runtimes") or {})
+    """By a runtime's name, or, where the engine looks for devices itself, by a device's."""
+    devices = info.get("DiscoveredDevices") or ()
+    return "nvidia" in (info.get("Runtimes") or {}) or any(
+        str(device.get("ID", "")).startswith("nvidia.com/gpu") for device in devices
+    )
 
 
 def host_resources(engine: Engine, spec: ContainerSpec) -> tuple[dict[str, Any], list[str]]:
@@ -52,6 +67,9 @@ def host_resources(engine: Engine, spec: ContainerSpec) -> tuple[dict[str, Any],
     if spec.gpus:
         device = {"Driver": "nvidia", "Count": spec.gpus, "Capabilities": [["gpu"]]}
         limits["DeviceRequests"] = [device]
+        if spec.gpu_types:
+            kinds = ", ".join(spec.gpu_types)
+            notes.append(f"which GPU it is was not looked at: the task asks for {kinds}")
     return limits, notes
 
 

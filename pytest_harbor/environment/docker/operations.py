@@ -17,8 +17,10 @@ from pytest_harbor.environment.base import (
     DownloadLimits,
     DownloadReport,
     Environment,
+    EnvironmentRequest,
     ExecResult,
 )
+from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
@@ -66,6 +68,11 @@ class ContainerOperations(Environment):
     @abstractmethod
     def _memory_is_limited(self) -> bool:
         """Whether a killed command may have been killed for its memory."""
+
+    def check(self, request: EnvironmentRequest) -> None:
+        """See whether the engine can give a box like ``request``."""
+        where = "[environment]" if request.role == "agent" else "[verifier.environment]"
+        capabilities.require(self._engine, request.config.gpus or 0, where)
 
     def _add_first_files(self, archive: UploadArchive) -> None:
         """What has to be in the container before anything runs in it."""

@@ -25,6 +25,7 @@ class ContainerSpec:
         memory_mb: MiB of memory, swap included; None: no limit.
         storage_mb: MiB of the root file system, where the engine can limit it.
         gpus: Number of GPUs.
+        gpu_types: Which would do; the engine cannot choose, so a note says that it did not.
         network: ``"public"``: outside and nobody else's container; ``"none"``: loopback only.
         upload_dir: Folder whose content lands in the working folder before anything runs.
         rebuild: Build again, without the builder's cache, once per run.
@@ -42,6 +43,7 @@ class ContainerSpec:
     memory_mb: int | None = None
     storage_mb: int | None = None
     gpus: int = 0
+    gpu_types: tuple[str, ...] = ()
     network: Literal["public", "none"] = "public"
     upload_dir: Path | None = None
     rebuild: bool = False
