@@ -79,6 +79,13 @@ def test_a_gpu_that_is_not_there_is_unsupported_before_any_build(
         box.start()
 
 
+def test_kinds_of_gpus_that_nobody_looks_at_are_noted(engine: Engine):
+    spec = ContainerSpec("gpus", gpus=2, gpu_types=("H100", "A100"))
+    limits, notes = capabilities.host_resources(engine, spec)
+    assert limits["DeviceRequests"][0]["Count"] == 2
+    assert "H100, A100" in notes[0]
+
+
 def test_the_upload_folder_is_in_the_working_folder_before_any_command(
     make_box: MakeBox, tmp_path: Path
 ):

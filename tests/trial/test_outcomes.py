@@ -96,12 +96,25 @@ def test_missing_host_variable_is_an_error_before_any_container(make_task, run_t
     [
         ({"remove": ("solution",)}, "*no solution/solve.sh*"),
         ({"toml": "network_mode = 'allowlist'\nallowed_hosts = ['example.com']\n"}, "*allowlist*"),
-        ({"toml": "gpus = 1\n"}, "*GPU*"),
+        ({"toml": "gpus = 1\n"}, "*GPU*[[]environment].gpus*nvidia*"),
+        ({"toml": "tpu = {type = 'v5', topology = '2x2'}\n"}, "*TPU*[[]environment].tpu*"),
+        (
+            {"toml": "[verifier.environment]\ngpus = 2\n", "dockerfile": "FROM nowhere/none\n"},
+            "*2 GPU*[[]verifier.environment].gpus*",
+        ),
+        (
+            {"toml": "[verifier.environment.tpu]\ntype = 'v5'\ntopology = '2x2'\n"},
+            "*TPU*[[]verifier.environment].tpu*",
+        ),
         ({"toml": "os = 'windows'\n"}, "*windows*"),
     ],
 )
 def test_what_cannot_be_done_is_skipped_with_the_reason(make_task, run_tasks, change, reason):
-    if "windows" in str(change):
+    if "verifier" in str(change):
+        toml = f"=version = '1.0'\n{change['toml']}"
+        folder = make_task(**{**change, "toml": toml})
+        make_task.write(folder, "tests/Dockerfile", "FROM nowhere/none\n")
+    elif "windows" in str(change):
         folder = make_task(**change)
         make_task.write(folder, "tests/test.bat", "exit 0\r\n")
     else:
