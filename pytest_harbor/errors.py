@@ -9,6 +9,7 @@
     └── TrialError                 something broke while a trial ran
         ├── EnvironmentFault       not the agent's, not the task's: category "environment"
         │   ├── MissingVariableError
+        │   ├── ComposeFileError
         │   ├── EngineUnavailableError
         │   ├── ImageError
         │   │   ├── ImageBuildError
@@ -17,6 +18,7 @@
         │   │   └── EnvironmentStartTimeoutError
         │   ├── HealthcheckError
         │   ├── EnvironmentLostError
+        │   ├── McpServerError
         │   └── TransferError
         ├── AgentFault             the agent's doing; the verifier grades all the same
         │   ├── AgentSetupError
@@ -108,19 +110,30 @@ class MissingVariableError(EnvironmentFault):
     Attributes:
         names: Every missing variable.
         where: The table, as ``[verifier.env]``.
+        remedy: What else would do than to export it.
     """
 
-    def __init__(self, names: Sequence[str], where: str) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        where: str,
+        remedy: str = "give the template a default: ${NAME:-default}",
+    ) -> None:
         self.names = tuple(names)
         self.where = where
+        self.remedy = remedy
         several = "variables are" if len(self.names) > 1 else "variable is"
         super().__init__(
             f"{where} needs {', '.join(self.names)}, and the {several} not set on this machine. "
-            "Export it before the run, or give the template a default: ${NAME:-default}"
+            f"Export it before the run, or {remedy}"
         )
 
-    def __reduce__(self) -> tuple[type[MissingVariableError], tuple[tuple[str, ...], str]]:
-        return type(self), (self.names, self.where)
+    def __reduce__(self) -> tuple[type[MissingVariableError], tuple[tuple[str, ...], str, str]]:
+        return type(self), (self.names, self.where, self.remedy)
+
+
+class ComposeFileError(EnvironmentFault):
+    """The compose file cannot be used, or asks for rights over the host that it does not get."""
 
 
 class EngineUnavailableError(EnvironmentFault):
@@ -153,6 +166,10 @@ class HealthcheckError(EnvironmentFault):
 
 class EnvironmentLostError(EnvironmentFault):
     """The container or the engine is gone while it is needed."""
+
+
+class McpServerError(EnvironmentFault):
+    """An MCP server of the task does not answer, or not as one."""
 
 
 class TransferError(EnvironmentFault):

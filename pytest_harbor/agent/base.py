@@ -7,13 +7,20 @@ in the group ``pytest_harbor.agents``.
 
 from __future__ import annotations
 
+import itertools
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 if TYPE_CHECKING:
+    from mcp import ClientSession
+
+    from pytest_harbor.agent.mcp import McpServerSpec
+    from pytest_harbor.agent.mcp_client import McpConnection
     from pytest_harbor.environment.base import Environment
     from pytest_harbor.task.model import Step, Task
 
@@ -39,6 +46,11 @@ class AgentContext:
         n_output_tokens: Tokens written.
         cost_usd: Cost in US dollars.
         metadata: Anything else; plain JSON values.
+        mcp_servers: The task's MCP servers, each name once, headers filled. They run, or
+            are reached, inside the environment; an agent on this machine talks to them
+            through :meth:`connect_mcp`.
+        skills_dir: Folder of the task's skills in the environment, as the task says it;
+            None: it brings none.
     """
 
     task: Task
@@ -54,10 +66,48 @@ class AgentContext:
     cost_usd: float | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     step: Step | None = None
+    mcp_servers: tuple[McpServerSpec, ...] = ()
+    skills_dir: str | None = None
 
     def open_log(self, name: str) -> BinaryIO:
         """Open ``logs_dir/name`` for writing; the caller closes it."""
         return self.log(name)  # type: ignore[no-any-return]
+
+    def connect_mcp(self, environment: Environment, name: str) -> McpConnection:
+        """Start one of :attr:`mcp_servers` in the environment and talk to it from here.
+
+        Close the connection, or use it in a ``with``; at the latest it ends with the phase.
+        Standard error of the server goes to a log, ``mcp-NAME.txt``. Needs the extra
+        ``mcp``. Async agents have :meth:`mcp_session`.
+
+        Raises:
+            KeyError: The task has no such server.
+            UnsupportedError: It is not a ``stdio`` server.
+            McpServerError: It does not answer.
+        """
+        from pytest_harbor.agent.mcp_client import McpConnection
+
+        return McpConnection(environment, self._mcp_server(name), lambda: self._mcp_log(name))
+
+    def mcp_session(
+        self, environment: Environment, name: str
+    ) -> AbstractAsyncContextManager[ClientSession]:
+        """The same as an async context manager of the SDK's own session, initialized."""
+        from pytest_harbor.agent.mcp_client import open_session
+
+        return open_session(environment, self._mcp_server(name), lambda: self._mcp_log(name))
+
+    def _mcp_server(self, name: str) -> McpServerSpec:
+        servers = {server.name: server for server in self.mcp_servers}
+        if name not in servers:
+            raise KeyError(f"no MCP server {name!r}; known: {', '.join(servers) or 'none'}")
+        return servers[name]
+
+    def _mcp_log(self, name: str) -> BinaryIO:
+        stem = "mcp-" + re.sub(r"[^\w.-]", "-", name)
+        tails = itertools.chain([""], map("-{}".format, itertools.count(2)))
+        names = (f"{stem}{tail}.txt" for tail in tails)
+        return self.open_log(next(one for one in names if not (self.logs_dir / one).exists()))
 
 
 class Agent(ABC):
@@ -76,6 +126,10 @@ class Agent(ABC):
     at the limit their commands are killed and the environment answers them no more."""
     uses_task_tools: bool = True
     """False: the task's MCP servers and skills mean nothing to this agent."""
+    supports_mcp: bool = True
+    """False: tasks that bring MCP servers are skipped, before anything is built."""
+    supports_skills: bool = True
+    """False: tasks that bring skills are skipped, before anything is built."""
 
     def __init__(self, *, model_name: str | None = None) -> None:
         self.model_name = model_name

@@ -7,12 +7,16 @@ import shlex
 
 from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.faults import unable_error
+from pytest_harbor.agent.mcp import config_text, header_variables
 from pytest_harbor.environment.base import Environment, ExecResult
 from pytest_harbor.errors import AgentTimeoutError, NonZeroAgentExitCodeError, OptionError
 from pytest_harbor.task.model import Task
 
 INSTRUCTION_FILE = "/logs/agent/instruction.md"
 """Where the instruction lies for commands that ask for the file."""
+
+MCP_CONFIG_FILE = "/logs/agent/mcp.json"
+"""Where the task's MCP servers are described; holds no secret, so that any user may read it."""
 
 MAX_COMMAND_BYTES = 2**17
 """Linux takes no longer argument."""
@@ -23,8 +27,9 @@ _PLACEHOLDER = re.compile(r"""(["']?)\{instruction\}\1""")
 
 def fill(command: str, instruction: str) -> str:
     """The command with its placeholders filled."""
-    # File first: the instruction's own braces must stay as they are.
+    # Files first: the instruction's own braces must stay as they are.
     text = command.replace("{instruction_file}", INSTRUCTION_FILE)
+    text = text.replace("{mcp_config}", MCP_CONFIG_FILE)
     return _PLACEHOLDER.sub(lambda _: shlex.quote(instruction), text)
 
 
@@ -35,6 +40,12 @@ class CommandAgent(Agent):
     yours right around it are taken as part of it); ``{instruction_file}`` for the path of
     a file that holds it. Other braces are left alone. A text of less than 64 KiB is also
     in the variable ``HARBOR_INSTRUCTION``.
+
+    ``{mcp_config}`` stands for the path of a JSON file with the task's MCP servers, in the
+    ``mcpServers`` form that most clients read. Where the task has servers, the path is also
+    in ``HARBOR_MCP_CONFIG``. The headers in it are references to variables, ``${MCP_AUTH_…}``,
+    that the command has; a client that does not fill them in finds the values there.
+    Where the task has skills, their folder is in ``HARBOR_SKILLS_DIR``.
     """
 
     name = "command"
@@ -60,6 +71,8 @@ class CommandAgent(Agent):
         """Run the command; its status decides nothing, the verifier does."""
         if "{instruction_file}" in self.command:
             environment.write(INSTRUCTION_FILE, instruction)
+        if context.mcp_servers or "{mcp_config}" in self.command:
+            environment.write(MCP_CONFIG_FILE, config_text(context.mcp_servers))
         with context.open_log("command.txt") as log:
             result = environment.exec(
                 fill(self.command, instruction),
@@ -76,7 +89,16 @@ class CommandAgent(Agent):
         # Linux takes no variable of 128 KiB, and all of them count against one limit.
         short = {"HARBOR_INSTRUCTION": instruction} if len(instruction.encode()) < 2**16 else {}
         model = {"HARBOR_MODEL": self.model_name} if self.model_name else {}
-        return {**short, **model, **context.env}
+        return {**short, **model, **_tool_variables(context), **context.env}
+
+
+def _tool_variables(context: AgentContext) -> dict[str, str]:
+    variables = header_variables(context.mcp_servers)
+    if context.mcp_servers:
+        variables["HARBOR_MCP_CONFIG"] = MCP_CONFIG_FILE
+    if context.skills_dir:
+        variables["HARBOR_SKILLS_DIR"] = context.skills_dir
+    return variables
 
 
 def _raise_for(result: ExecResult, context: AgentContext) -> None:

@@ -92,8 +92,9 @@ def _run(
     if thread.is_alive():
         # A command that runs now is killed at the limit; give it time to say so.
         thread.join(_GRACE_SEC)
+    if thread.is_alive():
+        # Whatever the code raises now, it does so because everything is taken from it.
         view.close()
+        raise AgentTimeoutError(f"agent timed out after {limit:g} s")
     if caught:
         raise caught[0]
-    if thread.is_alive():
-        raise AgentTimeoutError(f"agent timed out after {limit:g} s")

@@ -25,6 +25,7 @@ from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork, container
 from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.trial.secrets import Redactor
 from pytest_harbor.trial.support import require_supported
+from pytest_harbor.trial.tools import AgentTools, agent_tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,7 @@ class TrialPlan:
     build_timeout_sec: float | None
     setup_timeout_sec: float | None
     environment_env: Mapping[str, str] = field(repr=False)
+    tools: AgentTools
 
     @property
     def redactor(self) -> Redactor:
@@ -133,7 +135,7 @@ class TrialPlan:
             for name, value in self.options.agent_env.items()
             if is_sensitive_name(name) or len(value) >= MIN_KEY_CHARS
         ]
-        return Redactor(secrets)
+        return Redactor([*secrets, *self.tools.secrets])
 
     @property
     def _builds_again(self) -> bool:
@@ -245,7 +247,7 @@ def plan_trial(
         UnsupportedError: This version, machine or agent cannot run it.
         HarborError: Something must be mended first, such as a missing variable.
     """
-    require_supported(task, agent)
+    require_supported(task)
     container_network(*network.of_agents_box())
     for work in network.works:
         if work.separate:
@@ -271,6 +273,7 @@ def plan_trial(
         environment_env=resolve_env(
             task.config.environment.env, os.environ, where="[environment.env]"
         ),
+        tools=agent_tools(task, agent, options.agent_env, os.environ),
     )
 
 

@@ -176,6 +176,8 @@ class Trial:
             env=self.plan.options.agent_env,
             logs_dir=folders.agent_dir,
             log=lambda name: self.record.open_log(folders.agent_dir / name),
+            mcp_servers=self.plan.tools.mcp_servers,
+            skills_dir=self.plan.tools.skills_dir,
         )
 
     def _clean_between_steps(self, environment: Environment, before: WorkPlan) -> None:

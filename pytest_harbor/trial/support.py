@@ -8,27 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_harbor.agent.base import Agent
 from pytest_harbor.errors import OptionError, UnsupportedError
 from pytest_harbor.task.config import EnvironmentConfig
 from pytest_harbor.task.reader import Task
 
 
-def require_supported(task: Task, agent: Agent) -> None:
+def require_supported(task: Task) -> None:
     """Check a task before anything is built.
 
     Raises:
         UnsupportedError: Names everything that is missing.
         OptionError: The run's overrides leave the task without an image.
     """
-    missing = list(_missing(task, agent))
+    missing = list(_missing(task))
     if missing:
         raise UnsupportedError(f"this version does not run {'; nor '.join(missing)}")
     _check_overrides(task)
 
 
-def _missing(task: Task, agent: Agent) -> Iterator[str]:
-    environment = task.config.environment
+def _missing(task: Task) -> Iterator[str]:
     if task.compose_file is not None:
         yield f"compose tasks (environment/{task.compose_file.name})"
     for table, where in _boxes(task):
@@ -36,10 +34,6 @@ def _missing(task: Task, agent: Agent) -> Iterator[str]:
             yield f"{table.os} tasks ({where}.os)"
         if table.tpu is not None:
             yield f"tasks that need a TPU ({where}.tpu)"
-    if agent.uses_task_tools and environment.mcp_servers:
-        yield "MCP servers for this agent ([[environment.mcp_servers]])"
-    if agent.uses_task_tools and environment.skills_dir:
-        yield "skills for this agent ([environment].skills_dir)"
 
 
 def _boxes(task: Task) -> Iterator[tuple[EnvironmentConfig, str]]:
