@@ -79,12 +79,6 @@ class Settings:
     keep: Literal["failed", "all"] | None
 
 
-def takes_a_word(flag: str) -> bool:
-    """Whether an option without an equals sign takes the next word as its value."""
-    option = next((option for option in OPTIONS if option.flag == flag), None)
-    return option is not None and option.parse is not None and option.bare is None
-
-
 def add_options(parser: pytest.Parser) -> None:
     """Declare the group ``harbor`` and its ini twins."""
     group = parser.getgroup("harbor", "Harbor tasks")
