@@ -201,8 +201,8 @@ def test_one_policy_may_be_laid_over_all_phases(make_task: Any) -> None:
 @pytest.mark.parametrize(
     ("toml", "agent", "named"),
     [
-        ("os = 'windows'\n", NopAgent(), "windows tasks ([environment].os)"),
-        ("tpu = { type = 'v5', topology = '2x4' }\n", NopAgent(), "a TPU ([environment.tpu])"),
+        ("os = 'windows'\n", NopAgent(), "windows tasks"),
+        ("tpu = { type = 'v5', topology = '2x4' }\n", NopAgent(), "tasks that need a TPU"),
         ("network_mode = 'allowlist'\nallowed_hosts = ['a.example']\n", NopAgent(), "allowlist"),
     ],
 )
