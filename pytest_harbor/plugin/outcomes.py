@@ -58,6 +58,10 @@ def guard_setup(item: pytest.Item) -> Iterator[None]:
         result = _cut_off(item, error, "environment")
         text = _text(item, result) if result else str(error)
         raise pytest.fail.Exception(f"{type(error).__name__}: {text}", pytrace=False) from None
+    except pytest.skip.Exception as error:
+        # A fixture above the task decided so.
+        _cut_off(item, UnsupportedError(str(error)), "skipped")
+        raise
     except BaseException as error:
         # An interrupt, another plugin's time limit, a broken conftest.py; a broken task
         # and an agent that could not be set up have told their category already.

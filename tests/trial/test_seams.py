@@ -221,3 +221,20 @@ def test_tasks_run_from_ordinary_tests(make_task, run_tasks, pytester):
     ran = run_tasks()
     ran.run.assert_outcomes(passed=3)
     assert len(ran.trials["hello"]) == 3
+
+
+def test_fixture_may_skip_a_trial(make_task, run_tasks, pytester):
+    make_task()
+    pytester.makeconftest(
+        """
+        import pytest
+
+        @pytest.fixture
+        def harbor_environment(harbor_environment):
+            pytest.skip("not on Mondays")
+        """
+    )
+    ran = run_tasks("tasks", "-rs")
+    ran.run.assert_outcomes(skipped=1)
+    ran.run.stdout.fnmatch_lines(["*not counted: 1 skipped*", "SKIPPED*not on Mondays*"])
+    assert ran.one()["pytest_harbor"]["category"] == "skipped"
