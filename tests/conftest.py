@@ -3,6 +3,7 @@
 import os
 import shutil
 import textwrap
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,9 @@ def make_task(request: pytest.FixtureRequest, tmp_path: Path) -> TaskMaker:
 @pytest.fixture(scope="session")
 def engine():
     """A connection to the engine. Where none answers, CI fails and others skip."""
+    # An inner run in this process forgets what it imported, and its successor would mix the
+    # forgotten modules, which their package still holds, with new ones.
+    import_module("pytest_harbor.environment.docker.backend")
     from pytest_harbor.environment.docker.client import Engine
     from pytest_harbor.errors import EngineUnavailableError
 
