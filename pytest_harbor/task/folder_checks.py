@@ -43,10 +43,10 @@ def _check_environment(task: Task, report: Report) -> None:
     if ignored is not None:
         message = f"not read: only the name {layout.COMPOSE_FILE} is; rename it"
         report(Problem(ignored, message, severity="warning"))
-    if not (image or task.has_dockerfile or task.compose_file):
+    if not (image or task.has_dockerfile or task.compose_file or task.has_apptainer_file):
         message = (
-            f"no environment: expected {layout.DOCKERFILE} or {layout.COMPOSE_FILE} here, "
-            "or docker_image under [environment] in task.toml"
+            f"no environment: expected {layout.DOCKERFILE}, {layout.COMPOSE_FILE} or "
+            f"{layout.APPTAINER_FILE} here, or docker_image under [environment] in task.toml"
         )
         report(Problem(task.environment_dir, message))
 

@@ -26,6 +26,7 @@ WORKDIR_FOLDER = "workdir"
 SETUP_SCRIPT = "setup.sh"
 IGNORE_FILE = ".harborignore"
 DOCKERFILE = "Dockerfile"
+APPTAINER_FILE = "Apptainer.def"
 COMPOSE_FILE = "docker-compose.yaml"
 IGNORED_COMPOSE_FILES = ("docker-compose.yml", "compose.yaml", "compose.yml")
 TEST_SCRIPTS = {"linux": "test.sh", "windows": "test.bat"}

@@ -145,6 +145,13 @@ class Task:
         return os.path.isfile(os.path.join(self.path, layout.ENVIRONMENT_FOLDER, layout.DOCKERFILE))
 
     @cached_property
+    def has_apptainer_file(self) -> bool:
+        """Whether ``environment/Apptainer.def`` is there."""
+        return bool(
+            layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, layout.APPTAINER_FILE)
+        )
+
+    @cached_property
     def compose_file(self) -> Path | None:
         """``environment/docker-compose.yaml``; None where there is none."""
         return layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, layout.COMPOSE_FILE)

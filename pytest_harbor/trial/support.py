@@ -48,8 +48,9 @@ def _boxes(task: Task) -> Iterator[tuple[EnvironmentConfig, str]]:
 
 
 def _check_overrides(task: Task) -> None:
+    would_be_built = task.has_dockerfile or task.has_apptainer_file
     has_image = bool(task.config.environment.docker_image)
-    if task.overrides.ignore_dockerfile and task.has_dockerfile and not has_image:
+    if task.overrides.ignore_dockerfile and would_be_built and not has_image:
         raise OptionError(
             "--harbor-ignore-dockerfile leaves the task without an image: name one with "
             "--harbor-image, or docker_image under [environment] in task.toml"

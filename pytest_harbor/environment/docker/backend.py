@@ -8,6 +8,7 @@ from pytest_harbor.environment.base import EnvironmentRequest
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import DockerEnvironment
 from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.task import layout
 from pytest_harbor.task.layout import DOCKERFILE
 
 
@@ -28,10 +29,16 @@ def make_environment(request: EnvironmentRequest) -> DockerEnvironment:
         EngineUnavailableError: No engine answers.
     """
     context = request.build_folder if (request.build_folder / DOCKERFILE).is_file() else None
+    definition = None if context else request.build_folder / layout.APPTAINER_FILE
+    if definition is not None and definition.is_file() and not request.config.docker_image:
+        context = request.build_folder
+    else:
+        definition = None
     uploads = context is None and request.build_folder.is_dir()
     spec = ContainerSpec(
         name_hint=request.task.short_name,
         context_dir=context,
+        definition=definition,
         docker_image=request.config.docker_image,
         env=request.env,
         workdir=request.config.workdir,

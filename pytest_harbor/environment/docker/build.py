@@ -28,6 +28,8 @@ class BuildRequest:
         labels: For the image.
         log_path: Where the whole log goes; None: only its end is kept, for a message.
         no_cache: Run every step again.
+        made_from: The file from which the Dockerfile ``file`` outside the context was made.
+        file: The Dockerfile, if it is not the context's own.
     """
 
     context: Path
@@ -35,6 +37,18 @@ class BuildRequest:
     labels: Mapping[str, str]
     log_path: Path | None = None
     no_cache: bool = False
+    made_from: Path | None = None
+    file: Path | None = None
+
+    @property
+    def dockerfile(self) -> Path:
+        """The Dockerfile."""
+        return self.file or self.context / "Dockerfile"
+
+    @property
+    def source(self) -> Path:
+        """What its author wrote, for messages."""
+        return self.made_from or self.dockerfile
 
 
 def build_image(engine: Engine, request: BuildRequest, deadline: Deadline) -> None:
@@ -58,14 +72,14 @@ def _build_classic(
     engine: Engine, request: BuildRequest, deadline: Deadline, log: BuildLog
 ) -> None:
     """The engine's own builder: no cache mounts, no secrets, but always there."""
-    dockerfile = request.context / "Dockerfile"
     with (
-        engine.errors(f"{dockerfile}", ImageBuildError, EngineUnavailableError),
+        engine.errors(f"{request.source}", ImageBuildError, EngineUnavailableError),
         ProgressStream(engine, deadline) as progress,
     ):
         events = progress.events(
             lambda api: api.build(
                 path=str(request.context),
+                dockerfile=str(request.dockerfile),
                 tag=request.tag,
                 labels=dict(request.labels),
                 rm=True,
@@ -79,12 +93,12 @@ def _build_classic(
             log.write(str(event.get("stream") or event.get("status") or ""))
             if "error" in event:
                 log.write(f"{event['error']}\n")
-                raise ImageBuildError(log.failure(dockerfile, str(event["error"])))
+                raise ImageBuildError(log.failure(request.source, str(event["error"])))
 
 
 def _too_long(request: BuildRequest, deadline: Deadline, log: BuildLog) -> str:
     return (
-        f"{request.context / 'Dockerfile'}: the build did not end within the build limit of "
+        f"{request.source}: the build did not end within the build limit of "
         f"{deadline.timeout_sec:g} s and was stopped; raise [environment].build_timeout_sec "
         f"or --harbor-build-timeout-multiplier{log.last_step()}\n{log.tail()}"
     )

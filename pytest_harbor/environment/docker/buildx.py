@@ -76,8 +76,7 @@ def build(engine: Engine, request: BuildRequest, deadline: Deadline, log: BuildL
         _end(process)
         reader.join(_END_SEC)
     if process.returncode != 0:
-        dockerfile = request.context / "Dockerfile"
-        raise ImageBuildError(log.failure(dockerfile, f"exit code {process.returncode}"))
+        raise ImageBuildError(log.failure(request.source, f"exit code {process.returncode}"))
 
 
 def _arguments(endpoint: Endpoint, request: BuildRequest) -> list[str]:
@@ -89,7 +88,7 @@ def _arguments(endpoint: Endpoint, request: BuildRequest) -> list[str]:
         arguments += ["--label", f"{key}={value}"]
     if request.no_cache:
         arguments.append("--no-cache")
-    return [*arguments, "--file", str(request.context / "Dockerfile"), str(request.context)]
+    return [*arguments, "--file", str(request.dockerfile), str(request.context)]
 
 
 def _copy(process: subprocess.Popen[str], log: BuildLog) -> None:

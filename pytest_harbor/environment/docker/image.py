@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from docker.errors import APIError, ImageNotFound
 
+from pytest_harbor.environment.docker.apptainer import dockerfile_for
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.build import BuildRequest, build_image
 from pytest_harbor.environment.docker.client import RUN_LABEL, Engine, explanation
@@ -106,9 +109,13 @@ def _ensure_pulled(engine: Engine, reference: str, deadline: Deadline) -> Image:
 
 def _ensure_built(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Image:
     context = spec.context_dir
-    if context is None or not (context / "Dockerfile").is_file():
+    if context is None or not (spec.definition or context / "Dockerfile").is_file():
         raise ImageBuildError(f"{context}: no Dockerfile to build {spec.name_hint} from")
     digest = content_hash(context, _platform(engine))
+    text = None if spec.definition is None else dockerfile_for(spec.definition)
+    if text is not None:
+        # How it is translated may change while the folder does not.
+        digest = hashlib.sha256(f"{digest}\0{text}".encode()).hexdigest()[:_HASH_LENGTH]
     tag = f"pytest-harbor/{slug(spec.name_hint)}:{digest}"
     if image := _usable(engine, tag, spec):
         return image
@@ -117,11 +124,24 @@ def _ensure_built(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Im
         if image := _usable(engine, tag, spec):
             return image
         labels = {**engine.labels(), CONTENT_LABEL: digest}
-        request = BuildRequest(context, tag, labels, spec.log_path, no_cache=spec.rebuild)
-        build_image(engine, request, deadline)
+        request = BuildRequest(context, tag, labels, spec.log_path, spec.rebuild, spec.definition)
+        with _written(text) as file:
+            build_image(engine, replace(request, file=file), deadline)
     if image := find_image(engine, tag):
         return image
-    raise ImageBuildError(f"{context / 'Dockerfile'}: the build succeeded, its image is not there")
+    raise ImageBuildError(f"{context}: the build succeeded, and its image is not there")
+
+
+@contextmanager
+def _written(text: str | None) -> Iterator[Path | None]:
+    """A Dockerfile for as long as a build takes; None where the context has its own."""
+    if text is None:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="pytest-harbor-") as folder:
+        path = Path(folder) / "Dockerfile"
+        path.write_text(text, encoding="utf-8")
+        yield path
 
 
 def _usable(engine: Engine, tag: str, spec: ContainerSpec) -> Image | None:

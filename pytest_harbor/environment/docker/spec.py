@@ -18,6 +18,7 @@ class ContainerSpec:
     Attributes:
         name_hint: Any text, as a task's short name; names on the engine are made from it.
         context_dir: Folder with a ``Dockerfile``; None where there is none.
+        definition: An ``Apptainer.def`` in that folder, which takes the Dockerfile's place.
         docker_image: Prebuilt image; wins over the Dockerfile unless ``rebuild``.
         env: Variables of the container and so of every command.
         workdir: Absolute; None: the image's.
@@ -36,6 +37,7 @@ class ContainerSpec:
 
     name_hint: str
     context_dir: Path | None = None
+    definition: Path | None = None
     docker_image: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str | None = None
