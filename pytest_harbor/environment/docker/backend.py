@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from pathlib import Path
 
 from pytest_harbor.environment.base import EnvironmentRequest
 from pytest_harbor.environment.docker.client import Engine
@@ -22,6 +23,13 @@ def engine_of_run(run_id: str) -> Engine:
     return Engine.connect(run_id)
 
 
+def _definition(request: EnvironmentRequest) -> Path | None:
+    """The ``Apptainer.def`` that the image is built from; a prebuilt image wins."""
+    if request.config.docker_image:
+        return None
+    return layout.existing_file(request.build_folder, layout.APPTAINER_FILE)
+
+
 def make_environment(request: EnvironmentRequest) -> DockerEnvironment:
     """A container for a trial, not yet started.
 
@@ -29,11 +37,8 @@ def make_environment(request: EnvironmentRequest) -> DockerEnvironment:
         EngineUnavailableError: No engine answers.
     """
     context = request.build_folder if (request.build_folder / DOCKERFILE).is_file() else None
-    definition = None if context else request.build_folder / layout.APPTAINER_FILE
-    if definition is not None and definition.is_file() and not request.config.docker_image:
-        context = request.build_folder
-    else:
-        definition = None
+    definition = None if context else _definition(request)
+    context = definition.parent if definition else context
     uploads = context is None and request.build_folder.is_dir()
     spec = ContainerSpec(
         name_hint=request.task.short_name,
