@@ -115,7 +115,8 @@ def _files(definition: DefinitionFile, section: Section, staging: str) -> Iterat
         pair = _pair(definition, line, text)
         if not pair:
             continue
-        target = posixpath.normpath(f"/{pair[-1]}") + ("/" if pair[-1].endswith("/") else "")
+        target = posixpath.normpath("/" + pair[-1].lstrip("/"))
+        target += "/" if pair[-1].endswith("/") else ""
         sources = [pair[0]] if stage else _on_this_machine(definition, line, pair[0])
         for source in sources:
             staged = f"{staging}/{len(moves)}/{posixpath.basename(source.rstrip('/')) or 'root'}"
@@ -124,7 +125,7 @@ def _files(definition: DefinitionFile, section: Section, staging: str) -> Iterat
             moves.append(f"mkdir -p {shlex.quote(folder)}")
             moves.append(f"cp -Rf {shlex.quote(staged)} {shlex.quote(target)}")
     if len(moves) > 1:
-        moves.append(f"rm -rf {staging}")
+        moves.append(f"rm -rf {_STAGING}")
         yield _run(definition, section.line, ["/bin/sh", "-c", "\n".join(moves)])
 
 
