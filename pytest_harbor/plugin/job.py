@@ -58,6 +58,7 @@ class Job:
             ),
             resource_multiplier=wanted.resource_multiplier,
             rebuild=wanted.rebuild,
+            allow_privileged=wanted.allow_privileged,
             strict_collect=wanted.strict_collect,
             agent_env=wanted.agent_env,
         )

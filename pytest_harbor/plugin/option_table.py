@@ -182,6 +182,13 @@ OPTIONS = (
     ),
     Option("--harbor-rebuild", "Build images again", None, "bool"),
     Option(
+        "--harbor-allow-privileged",
+        "Let a task's compose file ask for rights over this machine: privileged, mounts of "
+        "the host, its namespaces and devices",
+        None,
+        "bool",
+    ),
+    Option(
         "--harbor-strict-collect",
         "A collect hook that fails is the task's fault, not only a line in the trial's log",
         None,

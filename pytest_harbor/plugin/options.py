@@ -48,6 +48,7 @@ class Settings:
         build_timeout_multiplier: Factor for the environment's build and start.
         resource_multiplier: Factor for CPU, memory and disk.
         rebuild: Build images again.
+        allow_privileged: A compose file may ask for rights over the host.
         strict_collect: A collect hook that fails is the task's fault.
         ignore_timeouts: No time limit of a task holds.
         strict: Warnings about a task's files are errors.
@@ -73,6 +74,7 @@ class Settings:
     build_timeout_multiplier: float
     resource_multiplier: float
     rebuild: bool
+    allow_privileged: bool
     strict_collect: bool
     ignore_timeouts: bool
     strict: bool
@@ -143,6 +145,7 @@ def _resolve(config: pytest.Config) -> Settings:
         build_timeout_multiplier=value["build_timeout_multiplier"] or timeouts,
         resource_multiplier=value["resource_multiplier"] or 1.0,
         rebuild=bool(value["rebuild"]),
+        allow_privileged=bool(value["allow_privileged"]),
         strict_collect=bool(value["strict_collect"]),
         ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),

@@ -39,11 +39,11 @@ def check_links(folder: Path, report: Report) -> list[Path]:
 
 def _check_environment(task: Task, report: Report) -> None:
     image = task.config.environment.docker_image
-    ignored = None if task.compose_file else task.ignored_compose_file
-    if ignored is not None:
-        message = f"not read: only the name {layout.COMPOSE_FILE} is; rename it"
-        report(Problem(ignored, message, severity="warning"))
-    if not (image or task.has_dockerfile or task.compose_file or task.has_apptainer_file):
+    compose_file = task.compose_file
+    if compose_file is not None and compose_file.name != layout.COMPOSE_FILE:
+        message = f"used here, but Harbor reads only the name {layout.COMPOSE_FILE}; rename it"
+        report(Problem(compose_file, message, severity="warning"))
+    if not (image or task.has_dockerfile or compose_file or task.has_apptainer_file):
         message = (
             f"no environment: expected {layout.DOCKERFILE}, {layout.COMPOSE_FILE} or "
             f"{layout.APPTAINER_FILE} here, or docker_image under [environment] in task.toml"

@@ -28,7 +28,8 @@ IGNORE_FILE = ".harborignore"
 DOCKERFILE = "Dockerfile"
 APPTAINER_FILE = "Apptainer.def"
 COMPOSE_FILE = "docker-compose.yaml"
-IGNORED_COMPOSE_FILES = ("docker-compose.yml", "compose.yaml", "compose.yml")
+OTHER_COMPOSE_FILES = ("docker-compose.yml", "compose.yaml", "compose.yml")
+"""Names that compose knows and Harbor does not read."""
 TEST_SCRIPTS = {"linux": "test.sh", "windows": "test.bat"}
 SOLUTION_SCRIPTS = {"linux": "solve.sh", "windows": "solve.bat"}
 
@@ -38,6 +39,14 @@ def existing_file(*parts: str | os.PathLike[str]) -> Path | None:
     # Strings first: most are asked for and missing, and building a Path costs more.
     path = os.path.join(*parts)
     return Path(path) if os.path.isfile(path) else None
+
+
+def find_compose_file(folder: str | os.PathLike[str]) -> Path | None:
+    """The compose file of a box, under any of compose's own names; Harbor's name wins."""
+    for name in (COMPOSE_FILE, *OTHER_COMPOSE_FILES):
+        if file := existing_file(folder, name):
+            return file
+    return None
 
 
 def is_task_folder(path: str | os.PathLike[str]) -> bool:

@@ -153,17 +153,8 @@ class Task:
 
     @cached_property
     def compose_file(self) -> Path | None:
-        """``environment/docker-compose.yaml``; None where there is none."""
-        return layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, layout.COMPOSE_FILE)
-
-    @cached_property
-    def ignored_compose_file(self) -> Path | None:
-        """A compose file under a name that nobody reads; None where there is none."""
-        for name in layout.IGNORED_COMPOSE_FILES:
-            found = layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, name)
-            if found is not None:
-                return found
-        return None
+        """``environment/docker-compose.yaml``, or under another name; None where there is none."""
+        return layout.find_compose_file(os.path.join(self.path, layout.ENVIRONMENT_FOLDER))
 
     def verifier_mode(self, step: Step | None = None) -> VerifierMode:
         """Where the verifier runs: in the agent's container or in its own."""

@@ -227,6 +227,7 @@ class TrialPlan:
             allow_privileged=self.options.allow_privileged,
             build_log=record.build_log(role),
             services_dir=record.path / "services" / role,
+            filter_data=record.redactor.reader,
             labels=labels,
         )
 

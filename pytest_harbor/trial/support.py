@@ -27,8 +27,6 @@ def require_supported(task: Task) -> None:
 
 
 def _missing(task: Task) -> Iterator[str]:
-    if task.compose_file is not None:
-        yield f"compose tasks (environment/{task.compose_file.name})"
     for table, where in _boxes(task):
         if table.os != "linux":
             yield f"{table.os} tasks ({where}.os)"

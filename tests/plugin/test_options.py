@@ -43,6 +43,7 @@ def test_defaults(resolved, project):
         build_timeout_multiplier=1.0,
         resource_multiplier=1.0,
         rebuild=False,
+        allow_privileged=False,
         strict_collect=False,
         ignore_timeouts=False,
         strict=False,
@@ -93,7 +94,9 @@ def test_switches_for_tasks(resolved, project, name):
     assert resolved().overrides == expected
 
 
-@pytest.mark.parametrize("name", ["rebuild", "strict", "strict_collect", "ignore_timeouts"])
+@pytest.mark.parametrize(
+    "name", ["rebuild", "allow_privileged", "strict", "strict_collect", "ignore_timeouts"]
+)
 def test_switches(resolved, project, name):
     assert getattr(resolved(f"--harbor-{name.replace('_', '-')}"), name) is True
     project.ini(f"harbor_{name} = true")

@@ -124,14 +124,6 @@ def test_what_cannot_be_done_is_skipped_with_the_reason(make_task, run_tasks, ch
     ran.run.stdout.fnmatch_lines([f"SKIPPED*task.toml{reason}"])
 
 
-def test_compose_is_refused_with_the_reason(make_task, run_tasks):
-    folder = make_task("compose")
-    make_task.write(folder, "environment/docker-compose.yaml", "services: {main: {}}\n")
-    ran = run_tasks("tasks", "-rs")
-    ran.run.assert_outcomes(skipped=1)
-    ran.run.stdout.fnmatch_lines(["*compose*"])
-
-
 def test_no_engine_is_one_error_for_the_run(make_task, run_tasks, monkeypatch):
     make_task()
     make_task("other")

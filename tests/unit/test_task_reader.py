@@ -225,11 +225,11 @@ def test_a_compose_file_is_an_environment(make_task: Write) -> None:
 
 
 @pytest.mark.parametrize("name", ["docker-compose.yml", "compose.yaml"])
-def test_a_compose_file_of_another_name_is_not_read(make_task: Write, name: str) -> None:
+def test_a_compose_file_of_another_name_is_used_with_a_warning(make_task: Write, name: str) -> None:
     folder = make_task("hello")
-    put(folder, f"environment/{name}", "services: {}\n")
+    compose = put(folder, f"environment/{name}", "services: {}\n")
     assert only_warning(folder).path.name == name
-    assert read_task(folder).compose_file is None
+    assert read_task(folder).compose_file == compose
 
 
 @pytest.mark.parametrize(

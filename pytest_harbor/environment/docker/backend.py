@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_harbor.environment.base import EnvironmentRequest
+from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import DockerEnvironment
 from pytest_harbor.environment.docker.spec import ContainerSpec
@@ -30,8 +30,8 @@ def _definition(request: EnvironmentRequest) -> Path | None:
     return layout.existing_file(request.build_folder, layout.APPTAINER_FILE)
 
 
-def make_environment(request: EnvironmentRequest) -> DockerEnvironment:
-    """A container for a trial, not yet started.
+def make_environment(request: EnvironmentRequest) -> Environment:
+    """A container for a trial, or the containers of its compose file; not yet started.
 
     Raises:
         EngineUnavailableError: No engine answers.
@@ -58,4 +58,19 @@ def make_environment(request: EnvironmentRequest) -> DockerEnvironment:
         labels={**request.labels, "pytest-harbor.trial": request.trial_name},
         log_path=request.build_log,
     )
-    return DockerEnvironment(spec, engine_of_run(request.run_id))
+    engine = engine_of_run(request.run_id)
+    file = layout.find_compose_file(request.build_folder)
+    if file is None:
+        return DockerEnvironment(spec, engine)
+    # Here, since most tasks have no compose file and need none of what it takes.
+    from pytest_harbor.environment.docker.compose import ComposeEnvironment, ComposeSource
+
+    source = ComposeSource(
+        file=file,
+        build_folder=request.build_folder,
+        task_folder=request.task.path,
+        allow_privileged=request.allow_privileged,
+        services_dir=request.services_dir,
+        filter_data=request.filter_data,
+    )
+    return ComposeEnvironment(spec, source, engine)

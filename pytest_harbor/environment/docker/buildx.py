@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import threading
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
@@ -54,13 +55,27 @@ def _cli_has_buildx(_config: str | None) -> bool:
 
 
 def build(engine: Engine, request: BuildRequest, deadline: Deadline, log: BuildLog) -> None:
-    """Run the build in a process group of its own, and end the group at the deadline."""
+    """Build with ``docker buildx``, until the deadline at most."""
+    environment = {**os.environ, **engine.endpoint.cli_environment(), "DOCKER_BUILDKIT": "1"}
+    status = run_logged(_arguments(engine.endpoint, request), environment, deadline, log)
+    if status != 0:
+        raise ImageBuildError(log.failure(request.source, f"exit code {status}"))
+
+
+def run_logged(
+    arguments: Sequence[str], environment: Mapping[str, str], deadline: Deadline, log: BuildLog
+) -> int:
+    """Run a build in a process group of its own, and end the group at the deadline.
+
+    Raises:
+        DeadlinePassedError: It was ended.
+    """
     process = subprocess.Popen(
-        _arguments(engine.endpoint, request),
+        arguments,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **engine.endpoint.cli_environment(), "DOCKER_BUILDKIT": "1"},
+        env=dict(environment),
         start_new_session=True,
         text=True,
         encoding="utf-8",
@@ -69,14 +84,12 @@ def build(engine: Engine, request: BuildRequest, deadline: Deadline, log: BuildL
     reader = threading.Thread(target=_copy, args=(process, log), daemon=True)
     reader.start()
     try:
-        process.wait(deadline.remaining)
+        return process.wait(deadline.remaining)
     except subprocess.TimeoutExpired as error:
         raise DeadlinePassedError from error
     finally:
         _end(process)
         reader.join(_END_SEC)
-    if process.returncode != 0:
-        raise ImageBuildError(log.failure(request.source, f"exit code {process.returncode}"))
 
 
 def _arguments(endpoint: Endpoint, request: BuildRequest) -> list[str]:

@@ -75,7 +75,7 @@ def ensure_image(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Ima
             f"{spec.name_hint} names no image: give it an environment/Dockerfile, "
             "or set [environment].docker_image"
         )
-    return _ensure_pulled(engine, spec.docker_image, deadline)
+    return ensure_pulled(engine, spec.docker_image, deadline)
 
 
 def find_image(engine: Engine, reference: str) -> Image | None:
@@ -95,7 +95,13 @@ def find_image(engine: Engine, reference: str) -> Image | None:
             raise
 
 
-def _ensure_pulled(engine: Engine, reference: str, deadline: Deadline) -> Image:
+def ensure_pulled(engine: Engine, reference: str, deadline: Deadline) -> Image:
+    """A prebuilt image; pulled where the engine lacks it.
+
+    Raises:
+        ImageNotFoundError: It cannot be had.
+        EnvironmentStartTimeoutError: Not before the deadline.
+    """
     if image := find_image(engine, reference):
         return image
     with locked(f"pull-{reference}", deadline):
@@ -111,17 +117,17 @@ def _ensure_built(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Im
     context = spec.context_dir
     if context is None or not (spec.definition or context / "Dockerfile").is_file():
         raise ImageBuildError(f"{context}: no Dockerfile to build {spec.name_hint} from")
-    digest = content_hash(context, _platform(engine))
+    digest = content_hash(context, target_platform(engine))
     text = None if spec.definition is None else dockerfile_for(spec.definition)
     if text is not None:
         # How it is translated may change while the folder does not.
         digest = hashlib.sha256(f"{digest}\0{text}".encode()).hexdigest()[:_HASH_LENGTH]
     tag = f"pytest-harbor/{slug(spec.name_hint)}:{digest}"
-    if image := _usable(engine, tag, spec):
+    if image := usable_image(engine, tag, rebuild=spec.rebuild):
         return image
     with locked(f"build-{tag}", deadline):
         # Whoever held the lock before has built it.
-        if image := _usable(engine, tag, spec):
+        if image := usable_image(engine, tag, rebuild=spec.rebuild):
             return image
         labels = {**engine.labels(), CONTENT_LABEL: digest}
         request = BuildRequest(context, tag, labels, spec.log_path, spec.rebuild, spec.definition)
@@ -144,16 +150,16 @@ def _written(text: str | None) -> Iterator[Path | None]:
         yield path
 
 
-def _usable(engine: Engine, tag: str, spec: ContainerSpec) -> Image | None:
+def usable_image(engine: Engine, tag: str, *, rebuild: bool) -> Image | None:
     """The image with this content; with ``rebuild``, only if this run built it."""
     image = find_image(engine, tag)
-    if image is not None and spec.rebuild and image.run_id != engine.run_id:
+    if image is not None and rebuild and image.run_id != engine.run_id:
         return None
     return image
 
 
-def _platform(engine: Engine) -> str:
-    """What ``FROM`` resolves to depends on it."""
+def target_platform(engine: Engine) -> str:
+    """What images are built for: what ``FROM`` resolves to depends on it."""
     wanted = os.environ.get("DOCKER_DEFAULT_PLATFORM", "")
     return wanted or f"{engine.info.get('OSType')}/{engine.info.get('Architecture')}"
 

@@ -24,6 +24,7 @@ from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.compose_cli import require_compose
 from pytest_harbor.environment.docker.execution import CommandRunner, why
 from pytest_harbor.environment.docker.transfer import Transfer
 from pytest_harbor.environment.process import Process
@@ -32,6 +33,7 @@ from pytest_harbor.errors import (
     EnvironmentLostError,
     EnvironmentStartError,
 )
+from pytest_harbor.task.layout import find_compose_file
 
 LOG_LINES = 15
 """Lines of a container's log that a message ends with."""
@@ -73,6 +75,8 @@ class ContainerOperations(Environment):
         """See whether the engine can give a box like ``request``."""
         where = "[environment]" if request.role == "agent" else "[verifier.environment]"
         capabilities.require(self._engine, request.config.gpus or 0, where)
+        if find_compose_file(request.build_folder):
+            require_compose()
 
     def _add_first_files(self, archive: UploadArchive) -> None:
         """What has to be in the container before anything runs in it."""
