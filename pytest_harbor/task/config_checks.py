@@ -35,10 +35,10 @@ _NEVER_NEGATIVE = {
     ),
     "VerifierConfig": ("timeout_sec",),
 }
-_IGNORED_FOR_VERIFIER = {
-    "healthcheck": "a verifier's environment is never checked for health",
-    "mcp_servers": "a verifier has no MCP servers",
-    "skills_dir": "a verifier has no skills",
+_DOUBTFUL_FOR_VERIFIER = {
+    "healthcheck": "awaited here, but never looked at by Harbor",
+    "mcp_servers": "has no effect: a verifier has no MCP servers",
+    "skills_dir": "has no effect: a verifier has no skills",
 }
 
 
@@ -128,9 +128,9 @@ def _verifiers(config: TaskConfig) -> Iterator[tuple[VerifierConfig, Location]]:
 def _check_verifier_environment(
     environment: EnvironmentConfig, at: Location, build_timeout_sec: float
 ) -> Iterator[Finding]:
-    for key, reason in _IGNORED_FOR_VERIFIER.items():
+    for key, message in _DOUBTFUL_FOR_VERIFIER.items():
         if getattr(environment, key):
-            yield Finding((*at, key), f"has no effect: {reason}")
+            yield Finding((*at, key), message)
     own = environment.build_timeout_sec
     if "build_timeout_sec" in environment.model_fields_set and own != build_timeout_sec:
         yield Finding(

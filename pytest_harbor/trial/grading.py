@@ -68,11 +68,12 @@ def grade_separately(
             box.start(timeout_sec=plan.build_timeout_sec)
             check = work.box.config.healthcheck if work.box else None
             if check is not None:
-                wait_until_healthy(box, check)
+                wait_until_healthy(box, check, table="verifier.environment.healthcheck")
             for archive in artifacts.archives:
                 archive.seek(0)
                 box.unpack(archive)  # type: ignore[arg-type]
             report = verifier.verify(box, context)
+            report.findings += [f"verifier's box: {note}" for note in box.notes]
         except EnvironmentFault as error:
             record.note(f"the verifier's box broke, {tries_left} tries left: {error}")
             if not tries_left:

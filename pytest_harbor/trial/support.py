@@ -31,7 +31,7 @@ def _missing(task: Task) -> Iterator[str]:
         if table.os != "linux":
             yield f"{table.os} tasks ({where}.os)"
         if table.tpu is not None:
-            yield f"tasks that need a TPU ({where}.tpu)"
+            yield f"tasks that need a TPU ({where}.tpu: {table.tpu.type} {table.tpu.topology})"
 
 
 def _boxes(task: Task) -> Iterator[tuple[EnvironmentConfig, str]]:

@@ -477,7 +477,7 @@ def findings_of(text: str) -> list[Finding]:
         (
             "verifier.environment.healthcheck.command = 'x'",
             "verifier.environment.healthcheck",
-            "has no effect",
+            "awaited here",
         ),
         (
             "verifier.environment.build_timeout_sec = 5",
