@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +25,28 @@ def make_docker(engine: Any) -> Environment:
     return DockerEnvironment(spec, engine)
 
 
-BACKENDS = {"docker": make_docker}
+def make_compose(engine: Any) -> Environment:
+    from pytest_harbor.environment.docker import ContainerSpec
+    from pytest_harbor.environment.docker.compose import ComposeEnvironment, ComposeSource
+
+    folder = Path(__file__).parent / "compose"
+    file = folder / "docker-compose.yaml"
+    spec = ContainerSpec(
+        name_hint="contract",
+        docker_image=BASE_IMAGE,
+        network="none",
+        env={"FROM_SPEC": "1"},
+        workdir="/work dir",
+    )
+    return ComposeEnvironment(spec, ComposeSource(file, folder, folder), engine)
+
+
+BACKENDS = {"compose": make_compose, "docker": make_docker}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if "[docker" in item.nodeid:
+        if "[docker" in item.nodeid or "[compose" in item.nodeid:
             item.add_marker(pytest.mark.docker)
 
 

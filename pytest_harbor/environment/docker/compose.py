@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pytest_harbor.environment.base import Environment, ExecResult
+from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline, DeadlinePassedError
@@ -35,12 +35,13 @@ from pytest_harbor.environment.docker.compose_model import (
 )
 from pytest_harbor.environment.docker.compose_policy import (
     REMEDY,
-    Grounds,
     Refusal,
     refusals,
     ways_out,
 )
-from pytest_harbor.environment.docker.compose_project import PROJECT_LABEL, Project, ServiceState
+from pytest_harbor.environment.docker.compose_project import PROJECT_LABEL, Project
+from pytest_harbor.environment.docker.compose_service import ServiceEnvironment
+from pytest_harbor.environment.docker.compose_service_keys import Grounds
 from pytest_harbor.environment.docker.compose_source import SourceScan
 from pytest_harbor.environment.docker.container import LOG_FOLDERS
 from pytest_harbor.environment.docker.execution import CommandRunner
@@ -83,61 +84,6 @@ class ComposeSource:
     allow_privileged: bool = False
     services_dir: Path | None = None
     filter_data: Callable[[BinaryIO], BinaryIO] | None = None
-
-
-class ServiceEnvironment(ContainerOperations):
-    """A service beside ``main``: its own image's user, folder and variables, and ``sh``."""
-
-    def __init__(self, engine: Engine, service: str, state: ServiceState) -> None:
-        super().__init__(engine, str(state.inspected["Name"]).lstrip("/"))
-        self._service = service
-        self._config: Mapping[str, Any] = state.inspected["Config"]
-        self._memory = int(state.inspected["HostConfig"].get("Memory") or 0)
-        self._runner = CommandRunner(engine, self._name, "sh")
-
-    @property
-    def default_user(self) -> str:
-        """The container's own."""
-        return self._config.get("User") or "root"
-
-    @property
-    def workdir(self) -> str:
-        """The container's own."""
-        return self._config.get("WorkingDir") or "/"
-
-    @property
-    def _memory_is_limited(self) -> bool:
-        return self._memory > 0
-
-    def start(self, *, timeout_sec: float | None = None) -> None:
-        """Refused: it starts with ``main``."""
-        raise EnvironmentFault(f"service {self._service!r} starts with its project")
-
-    def stop(self) -> None:
-        """Refused: it stops with ``main``."""
-        raise EnvironmentFault(f"service {self._service!r} stops with its project")
-
-    def exec(
-        self,
-        command: str | Sequence[str],
-        *,
-        user: str | int | None = None,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        timeout_sec: float | None = None,
-        output: BinaryIO | None = None,
-        merge_streams: bool = False,
-    ) -> ExecResult:
-        """Run one command and wait for it; text is for ``sh``."""
-        return super().exec(
-            ["sh", "-c", command] if isinstance(command, str) else command,
-            user=user,
-            cwd=cwd,
-            env=env,
-            timeout_sec=timeout_sec,
-            output=output,
-            merge_streams=merge_streams,
-        )
 
 
 class ComposeEnvironment(ContainerOperations):
@@ -198,7 +144,7 @@ class ComposeEnvironment(ContainerOperations):
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-harbor-compose-"))
         variables = self._variables()
         cli = ComposeCli(self._engine, self._project_name, variables)
-        adjusted = self._adjusted = self._configuration(cli, variables, deadline)
+        adjusted = self._adjusted = self._configuration(cli, deadline)
         self._notes += adjusted.notes
         maker = ImageMaker(
             self._engine, cli, self._spec, self._private, variables["MAIN_IMAGE_NAME"]
@@ -249,12 +195,10 @@ class ComposeEnvironment(ContainerOperations):
         wanted = float(self._spec.cpus or 0)
         return min(wanted, float(self._engine.info.get("NCPU") or wanted))
 
-    def _configuration(
-        self, cli: ComposeCli, variables: Mapping[str, str], deadline: Deadline
-    ) -> Adjusted:
+    def _configuration(self, cli: ComposeCli, deadline: Deadline) -> Adjusted:
         """The configuration to run: as compose resolves it, judged, made the trial's own."""
         source, spec = self._source, self._spec
-        scan = SourceScan(source.task_folder, source.build_folder, variables)
+        scan = SourceScan(source.task_folder, source.build_folder, cli.environment)
         scan.scan(source.file)
         if not source.allow_privileged:
             self._require_none(scan.refusals)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -259,22 +259,16 @@ def _add_gpus(service: dict[str, Any], count: int) -> None:
 def _share_logs(model: dict[str, Any], settings: Settings) -> None:
     """A log folder that any service mounts is ``main``'s as well."""
     main = model["services"][MAIN]
-    used = sorted({mount["source"] for mount in _log_mounts(model)})
-    targets = {posixpath.normpath(mount["target"]) for mount in main.get("volumes") or ()}
     places = {LOG_VOLUME_PREFIX + Path(p).name: folder for folder, p in settings.log_paths.items()}
+    mounts = [m for service in model["services"].values() for m in service.get("volumes") or ()]
+    used = sorted(places.keys() & {str(mount.get("source")) for mount in mounts})
+    targets = {posixpath.normpath(mount["target"]) for mount in main.get("volumes") or ()}
     for volume in used:
         model.setdefault("volumes", {})[volume] = {}
         if places[volume] not in targets:
             main.setdefault("volumes", []).append(
                 {"type": "volume", "source": volume, "target": places[volume]}
             )
-
-
-def _log_mounts(model: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    for service in model["services"].values():
-        for mount in service.get("volumes") or ():
-            if str(mount.get("source") or "").startswith(LOG_VOLUME_PREFIX):
-                yield mount
 
 
 def _networks(model: dict[str, Any], settings: Settings) -> None:
@@ -304,8 +298,3 @@ def _own_names(model: dict[str, Any], kind: str, settings: Settings) -> None:
             thing["name"] = f"{settings.project}_{name}"
     if things:
         model[kind] = things
-
-
-def containers_of(model: Mapping[str, Any]) -> Sequence[str]:
-    """Names of the services that have a container at all."""
-    return [name for name, service in model["services"].items() if replicas(service) > 0]

@@ -7,6 +7,7 @@ text; what the configuration means is left to compose.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ MAX_UNFOLDED_NODES = 200_000
 # The parser in C takes a file at the limit in a second; not every wheel has it.
 _Loader: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _VARIABLE = re.compile(r"\$(?:\$|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
+_BINARY = "tag:yaml.org,2002:binary"  # compose would read a key or path out of it
 _REMOTE = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|oci:|git@|github\.com/)", re.IGNORECASE)
 
 
@@ -58,8 +60,8 @@ class SourceScan:
             self._refuse("", "file", str(file), "a link out of the task")
             return
         documents = parse(file)
-        for mapping in _mappings(documents):
-            for key, value in mapping.value:
+        for node in _nodes(documents):
+            for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
                 self._look_at(file, _text(key), value)
         for folder in {file.parent, *self._bases}:
             self._require_inside(folder / ".env", ".env")
@@ -82,7 +84,7 @@ class SourceScan:
             self._refuse("", key, text, "not a file of the task that can be told beforehand")
             return
         for base in (file.parent, *self._bases):
-            place = base / Path(path).expanduser()
+            place = base / os.path.expanduser(path)
             self._require_inside(place, key)
             if key == "include.project_directory" and place not in self._bases:
                 self._bases.append(place)
@@ -127,6 +129,8 @@ def parse(file: Path) -> list[yaml.Node]:
         documents = [node for node in yaml.compose_all(text, Loader=_Loader) if node is not None]
     except (yaml.YAMLError, ValueError) as error:
         raise ComposeFileError(f"{file}: not valid YAML: {error}") from error
+    if any(node.tag == _BINARY for node in _nodes(documents)):
+        raise ComposeFileError(f"{file}: !!binary is not accepted: write the text itself")
     unfolded = sum(_unfolded_size(file, document) for document in documents)
     if unfolded > MAX_UNFOLDED_NODES:
         raise ComposeFileError(
@@ -195,8 +199,8 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from node.value
 
 
-def _mappings(documents: list[yaml.Node]) -> Iterator[yaml.MappingNode]:
-    """Every mapping, each once, wherever aliases and merge keys would put it."""
+def _nodes(documents: list[yaml.Node]) -> Iterator[yaml.Node]:
+    """Every node, each once, wherever aliases and merge keys would put it."""
     seen: set[int] = set()
     waiting = list(documents)
     while waiting:
@@ -204,8 +208,7 @@ def _mappings(documents: list[yaml.Node]) -> Iterator[yaml.MappingNode]:
         if id(node) in seen:
             continue
         seen.add(id(node))
-        if isinstance(node, yaml.MappingNode):
-            yield node
+        yield node
         waiting.extend(_children(node))
 
 
