@@ -3,14 +3,16 @@
 import socket
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pytest_harbor.environment.docker import ContainerSpec, Engine
+from pytest_harbor.environment.docker.attach import Deadline, DeadlinePassedError
 from pytest_harbor.environment.docker.compose import ComposeEnvironment, ComposeSource
+from pytest_harbor.environment.docker.compose_cli import ComposeCli
 from pytest_harbor.errors import (
     ComposeFileError,
     EnvironmentFault,
@@ -385,6 +387,34 @@ def test_without_network_services_reach_each_other_and_nothing_else(
         assert box.exec("getent hosts db").exit_code == 0
         assert box.exec(probe, timeout_sec=60).stdout == ""
         assert box.service("far").exec(["bash", "-c", probe], timeout_sec=60).stdout == ""
+
+
+# -- the calls of compose -------------------------------------------------------------
+
+
+def alive_with(text: str) -> list[str]:
+    """Command lines of living processes that hold ``text``."""
+    lines = []
+    for place in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            lines.append(place.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in lines if text in line]
+
+
+def test_compose_is_ended_at_its_limit_with_all_that_it_started(
+    engine: Engine, tmp_path: Path
+) -> None:
+    """Its parser unfolds nested aliases for minutes, and takes no notice of SIGTERM."""
+    lines = ["services: {main: {image: x}}", "x-0: &x0 [a, a, a, a, a, a, a, a, a]"]
+    for level in range(1, 8):
+        aliases = ", ".join([f"*x{level - 1}"] * 9)
+        lines.append(f"x-{level}: &x{level} [{aliases}]")
+    bomb = tmp_path / "bomb.yaml"
+    bomb.write_text("\n".join(lines))
+    cli = ComposeCli(engine, "bomb", {})
+    with pytest.raises(DeadlinePassedError):
+        cli.run(["config"], [bomb], tmp_path, Deadline(2.0))
+    assert alive_with(str(bomb)) == []
 
 
 # -- refusals and faults --------------------------------------------------------------
