@@ -1,12 +1,11 @@
 """The floor: what a trial's container calls take if nothing but the docker SDK makes them.
 
-Run as a script, this is one of the floor's parallel processes. It connects, says
+Run as a script, this is one of the floor's parallel processes: it connects, says
 ``ready``, waits for a line on its input, and prints what its trials took.
 """
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import subprocess
@@ -40,7 +39,7 @@ class FloorRun:
 def run_floor(image: str, trials: int, processes: int) -> FloorRun:
     """Run trials in so many processes at once; starting and connecting is not counted."""
     shares = [trials // processes + (number < trials % processes) for number in range(processes)]
-    workers = [_start_process(image, share) for share in shares if share]
+    workers = [_start_process(image, str(share)) for share in shares if share]
     for worker in workers:
         _line(worker)
     began = time.perf_counter()
@@ -59,9 +58,9 @@ def run_floor(image: str, trials: int, processes: int) -> FloorRun:
     )
 
 
-def _start_process(image: str, trials: int) -> subprocess.Popen[str]:
+def _start_process(*arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, __file__, image, str(trials)],
+        [sys.executable, __file__, *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -97,9 +96,17 @@ _AGENT_FILES = _archive({**_FOLDERS, "solution/solve.sh": SOLUTION})
 _TEST_FILES = _archive({"tests/test.sh": TEST})
 
 
-def _trial(api: APIClient, image: str) -> None:
+def timed_trial(api: APIClient, image: str, network: str) -> float:
+    """Seconds that one trial takes."""
+    began = time.perf_counter()
+    _trial(api, image, network)
+    return time.perf_counter() - began
+
+
+def _trial(api: APIClient, image: str, network: str) -> None:
     """Create, start, put, exec, put, exec, get, remove."""
-    container = api.create_container(image, ["sleep", "infinity"])
+    host = api.create_host_config(network_mode=network)
+    container = api.create_container(image, ["sleep", "infinity"], host_config=host)
     try:
         api.start(container)
         api.put_archive(container, "/", _AGENT_FILES)
@@ -121,25 +128,23 @@ def _exec(api: APIClient, container: Any, script: str) -> None:
     assert api.exec_inspect(command)["ExitCode"] == 0
 
 
-def main() -> None:
-    """Be one process of the floor."""
+def connect() -> APIClient:
+    """A bare client."""
     import docker
 
-    parser = argparse.ArgumentParser()
-    parser.add_argument("image")
-    parser.add_argument("trials", type=int)
-    arguments = parser.parse_args()
-    api = docker.APIClient(version="auto")
+    return docker.APIClient(version="auto")
+
+
+def _run_trials(image: str, trials: str) -> None:
+    api = connect()
     print("ready", flush=True)
     sys.stdin.readline()
     cpu, took = time.process_time(), []
-    for _ in range(arguments.trials):
-        began = time.perf_counter()
-        _trial(api, arguments.image)
-        took.append(time.perf_counter() - began)
+    for _ in range(int(trials)):
+        took.append(timed_trial(api, image, "bridge"))
     print(json.dumps({"cpu": time.process_time() - cpu, "trials": took}), flush=True)
     api.close()
 
 
 if __name__ == "__main__":
-    main()
+    _run_trials(*sys.argv[1:])

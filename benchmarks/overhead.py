@@ -8,20 +8,28 @@ All that is compared is measured in one run and alternates, so that a noisy mach
 as noisy for both; the tables show medians, and ratios of them.
 
 *Trials.* The floor (``floor.py``) makes a trial's container calls with nothing but the
-docker SDK, in as many processes at once, which are started and connected before its
-clock runs. The plugin's wall clock has pytest's start, the workers' start and
-collection in it as well. So the same pytest run is made a second time with everything
-but the trials (the items are reported and not run), and the difference is held against
-the floor:
+docker SDK: create, start, upload, exec, upload, exec, download, remove. It is compared in
+two ways.
 
-    (wall with trials - wall without) / (wall of the floor)
+- *Trial by trial*: after each item, the process that ran it makes the same calls bare.
+  The table shows medians; what is done once per run (imports, the run's network) is not
+  in them. With ``-n``, all workers do so at once. The floor's container is on the
+  engine's default bridge. The plugin gives each run a network of its own, on which
+  trials cannot reach each other, and a container starts more slowly there: so a second
+  floor is on that network.
+- *Whole runs*: the floor in as many processes, started and connected before its clock
+  runs, against pytest's wall clock, which has pytest's start, the workers' start and
+  collection in it as well. So the same pytest run is made again with everything but the
+  trials (the items are reported and not run), and the ratio is
 
-What stays in the difference is all that trials cause: planning, the run's network made
-and removed, imports at the first trial of each worker, the trial's files, reports. The
-whole wall clock is shown beside it, and the median of single trials (set-up, call and
-teardown of an item) against single trials of the floor, which leaves out what is done
-once per run. CPU is taken as the wall clock is: the difference of both pytest runs, of
-all their processes. Images are built before anything is measured.
+      (wall with trials - wall without) / (wall of the floor)
+
+  What stays in it is all that trials cause, once per run or for each: planning, imports
+  at a worker's first trial, the run's network made and removed, the trial's files,
+  reports. The whole wall clock is shown beside it. CPU is taken likewise: the difference
+  of both runs, of all their processes.
+
+Images are built before anything is measured.
 
 *Processes* are those that Python starts while trials run, seen by an audit hook in
 every process of the run, less those of the run without trials (xdist's workers).
@@ -48,7 +56,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from floor import FloorRun, run_floor
+from floor import run_floor
 from inputs import write_flat_tasks, write_tasks, write_test_files
 from measure import Usage, pytest
 
@@ -74,14 +82,9 @@ class ProbedRun:
         return sum(len(record["processes"]) for record in self.records)
 
     @property
-    def durations(self) -> list[float]:
-        """Seconds of each item, as reported to the process that the user started."""
-        return [
-            seconds
-            for record in self.records
-            if not record["worker"]
-            for seconds in record["durations"].values()
-        ]
+    def trials(self) -> list[dict[str, float]]:
+        """Seconds of each item, and of the floor's trials after it."""
+        return [trial for record in self.records for trial in record["trials"]]
 
     @property
     def worker_mb(self) -> float:
@@ -114,6 +117,9 @@ PLUGIN = ("-p", "harbor")
 WITHOUT_PLUGIN = ("-p", "no:harbor")
 
 
+WORKERS = (1, 2, 4)
+
+
 def workers_option(workers: int) -> tuple[str, ...]:
     """No xdist at all for one worker."""
     return () if workers == 1 else ("-p", "xdist", "-n", str(workers))
@@ -122,61 +128,97 @@ def workers_option(workers: int) -> tuple[str, ...]:
 # -- trials -----------------------------------------------------------------------
 
 
-def measure_trials(image: str, rounds: dict[int, int]) -> list[dict[str, Any]]:
-    """Trials against the floor, for each number of trials and workers."""
-    rows = []
-    for count, repeats in rounds.items():
-        with scratch() as folder:
-            tasks = write_tasks(folder / "tasks", count, image)
-            probed(tasks, *PLUGIN)  # builds the image
-            rows += [_trials_row(tasks, image, count, workers, repeats) for workers in (1, 2, 4)]
-    return rows
+def measure_trials(image: str, count: int) -> list[dict[str, Any]]:
+    """Trial by trial against the floor, for each number of workers."""
+    with scratch() as folder:
+        tasks = write_tasks(folder / "tasks", count, image)
+        probed(tasks, *PLUGIN)  # builds the image
+        return [_trials_row(tasks, image, workers) for workers in WORKERS]
 
 
-def _trials_row(tasks: Path, image: str, count: int, workers: int, repeats: int) -> dict[str, Any]:
-    options = (*PLUGIN, *workers_option(workers))
-    floors: list[FloorRun] = []
-    without: list[ProbedRun] = []
-    full: list[ProbedRun] = []
-    for _ in range(repeats):
-        floors.append(run_floor(image, count, workers))
-        without.append(probed(tasks, *options, PROBE_WITHOUT_TRIALS="1"))
-        full.append(probed(tasks, *options))
-    # Of neighbours: what slows the machine down for a while slows down both.
-    differences = [
-        run.usage.wall - empty.usage.wall for run, empty in zip(full, without, strict=True)
-    ]
-    ratios = [took / floor.wall for took, floor in zip(differences, floors, strict=True)]
-    single = [seconds for run in full for seconds in run.durations]
-    floor_single = [seconds for floor in floors for seconds in floor.trials]
-    cpu = median(run.usage.cpu for run in full) - median(run.usage.cpu for run in without)
+def _trials_row(tasks: Path, image: str, workers: int) -> dict[str, Any]:
+    trials = probed(tasks, *PLUGIN, *workers_option(workers), PROBE_FLOOR=image).trials
+    item, bridge, own = (
+        median(trial[name] for trial in trials) for name in ("item", "bridge", "own")
+    )
     return {
-        "trials": count,
+        "trials": len(trials),
         "workers": workers,
-        "floor": median(floor.wall for floor in floors) / count,
-        "plugin": median(differences) / count,
-        "ratio": median(ratios),
-        "whole_wall": median(run.usage.wall for run in full) / count,
-        "item_ratio": median(single) / median(floor_single),
-        "cpu": cpu / count,
-        "floor_cpu": median(floor.cpu for floor in floors) / count,
-        "processes": full[-1].processes - without[-1].processes,
+        "item": item,
+        "floor": bridge,
+        "floor_own_network": own,
+        "ratio": item / bridge,
+        "ratio_own_network": item / own,
     }
 
 
 def show_trials(rows: list[dict[str, Any]]) -> None:
     """Print the table of trials."""
-    print(f"\nTrials, seconds per trial; a trial {TARGETS['trial']}, CPU {TARGETS['cpu']}")
-    head = ("trials", "-n", "floor", "plugin", "ratio", "item", "whole", "CPU", "floor", "started")
-    _row(*head)
+    print(f"\nTrial by trial, median seconds; a trial {TARGETS['trial']}")
+    _row("trials", "-n", "plugin", "floor", "ratio", "floor, net", "ratio, net")
     for row in rows:
         _row(
             row["trials"],
             row["workers"],
+            f"{row['item']:.3f}",
             f"{row['floor']:.3f}",
-            f"{row['plugin']:.3f}",
             f"{row['ratio']:.2f}",
-            f"{row['item_ratio']:.2f}",
+            f"{row['floor_own_network']:.3f}",
+            f"{row['ratio_own_network']:.2f}",
+        )
+
+
+# -- whole runs -------------------------------------------------------------------
+
+
+def measure_runs(image: str, rounds: dict[int, int]) -> list[dict[str, Any]]:
+    """Whole runs against the floor, for each number of trials and workers."""
+    rows = []
+    for count, repeats in rounds.items():
+        with scratch() as folder:
+            tasks = write_tasks(folder / "tasks", count, image)
+            probed(tasks, *PLUGIN)  # builds the image
+            rows += [_runs_row(tasks, image, count, workers, repeats) for workers in WORKERS]
+    return rows
+
+
+def _runs_row(tasks: Path, image: str, count: int, workers: int, repeats: int) -> dict[str, Any]:
+    options = (*PLUGIN, *workers_option(workers))
+    rounds = [
+        (
+            run_floor(image, count, workers),
+            probed(tasks, *options, PROBE_WITHOUT_TRIALS="1"),
+            probed(tasks, *options),
+        )
+        for _ in range(repeats)
+    ]
+    walls = [(floor.wall, full.usage.wall - empty.usage.wall) for floor, empty, full in rounds]
+    cpu = [(floor.cpu, full.usage.cpu - empty.usage.cpu) for floor, empty, full in rounds]
+    return {
+        "trials": count,
+        "workers": workers,
+        "floor": median(floor for floor, _ in walls) / count,
+        "plugin": median(plugin for _, plugin in walls) / count,
+        # Of neighbours: what slows the machine down for a while slows down both.
+        "ratio": median(plugin / floor for floor, plugin in walls),
+        "whole_wall": median(full.usage.wall for *_, full in rounds) / count,
+        "cpu": median(plugin for _, plugin in cpu) / count,
+        "floor_cpu": median(floor for floor, _ in cpu) / count,
+        "processes": max(full.processes - empty.processes for _, empty, full in rounds),
+    }
+
+
+def show_runs(rows: list[dict[str, Any]]) -> None:
+    """Print the table of whole runs."""
+    print(f"\nWhole runs, seconds per trial; a trial {TARGETS['trial']}, CPU {TARGETS['cpu']}")
+    _row("trials", "-n", "plugin", "floor", "ratio", "wall", "CPU", "floor's CPU", "processes")
+    for row in rows:
+        _row(
+            row["trials"],
+            row["workers"],
+            f"{row['plugin']:.3f}",
+            f"{row['floor']:.3f}",
+            f"{row['ratio']:.2f}",
             f"{row['whole_wall']:.3f}",
             f"{row['cpu']:.3f}",
             f"{row['floor_cpu']:.3f}",
@@ -306,15 +348,16 @@ def show_plain(plain: dict[str, float]) -> None:
 class Effort:
     """How often things are measured."""
 
-    trials: dict[int, int]
+    trials: int
+    runs: dict[int, int]
     collection: dict[int, int]
     plain: int
 
 
-THOROUGH = Effort(trials={1: 5, 16: 3}, collection={100: 5, 1_000: 3, 10_000: 1}, plain=25)
-QUICK = Effort(trials={1: 3, 16: 1}, collection={100: 3, 1_000: 1}, plain=20)
+THOROUGH = Effort(16, runs={1: 3, 16: 1}, collection={100: 5, 1_000: 3, 10_000: 1}, plain=25)
+QUICK = Effort(8, runs={1: 1, 4: 1}, collection={100: 3, 1_000: 1}, plain=20)
 
-PARTS = ("trials", "calls", "collection", "memory", "plain")
+PARTS = ("trials", "runs", "calls", "collection", "memory", "plain")
 
 
 def measure(part: str, image: str, effort: Effort) -> Any:
@@ -322,6 +365,9 @@ def measure(part: str, image: str, effort: Effort) -> Any:
     match part:
         case "trials":
             show_trials(rows := measure_trials(image, effort.trials))
+            return rows
+        case "runs":
+            show_runs(rows := measure_runs(image, effort.runs))
             return rows
         case "calls":
             show_calls(calls := measure_calls(image))

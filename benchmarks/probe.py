@@ -1,22 +1,25 @@
 """What a pytest process tells of itself at its end: load with ``-p probe``.
 
 Environment variables: ``PROBE_DIR`` is where each process writes its record;
-``PROBE_WITHOUT_TRIALS`` makes a run do everything but its tests; ``PROBE_CALLS`` records
+``PROBE_WITHOUT_TRIALS`` makes a run do everything but its tests; ``PROBE_FLOOR`` names an
+image for trials on the floor, which follow every item in its own process; ``PROBE_CALLS`` records
 the requests to the engine (which imports the SDK's HTTP library early: not for timing).
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import sys
 import time
-from collections import defaultdict
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from floor import connect, timed_trial
 
 _STARTS = {"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "os.exec"}
 
@@ -26,7 +29,7 @@ class Record:
 
     def __init__(self) -> None:
         self.processes: list[str] = []
-        self.durations: dict[str, float] = defaultdict(float)
+        self.trials: list[dict[str, float]] = []
         self.calls: list[tuple[str, str, float]] = []
 
     def write(self, worker: str) -> None:
@@ -34,7 +37,7 @@ class Record:
         content = {
             "worker": worker,
             "processes": self.processes,
-            "durations": self.durations,
+            "trials": self.trials,
             "calls": self.calls,
             "rss_mb": _memory("VmRSS"),
             "peak_mb": _memory("VmHWM"),
@@ -78,21 +81,43 @@ def pytest_configure(config: pytest.Config) -> None:
     sys.addaudithook(_audit)
     if os.environ.get("PROBE_CALLS"):
         _record_calls()
+    if os.environ.get("PROBE_WITHOUT_TRIALS"):
+        config.pluginmanager.register(LeaveOut())
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> bool | None:
-    """Leave the tests out, where that is asked for."""
-    if not os.environ.get("PROBE_WITHOUT_TRIALS"):
-        return None
-    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-    return True
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Time an item, and the floor after it where that is asked for."""
+    began = time.perf_counter()
+    answer = yield
+    took = time.perf_counter() - began
+    if image := os.environ.get("PROBE_FLOOR"):
+        RECORD.trials.append({"item": took, **_floors(item.config, image)})
+    return answer
 
 
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Sum up set-up, call and teardown of each item."""
-    RECORD.durations[report.nodeid] += report.duration
+def _floors(config: pytest.Config, image: str) -> dict[str, float]:
+    """A trial on the engine's default network, and one on the network of this run."""
+    from pytest_harbor.plugin.job import job
+
+    networks = {"bridge": "bridge", "own": f"pytest-harbor-{job(config).run_id}"}
+    return {name: timed_trial(_client(), image, network) for name, network in networks.items()}
+
+
+@functools.cache
+def _client() -> Any:
+    return connect()
+
+
+class LeaveOut:
+    """Reports items without running them."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool:
+        """Nothing but the report."""
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
