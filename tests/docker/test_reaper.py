@@ -76,11 +76,10 @@ def test_what_a_process_left_that_ended_without_a_word_is_swept(engine: Engine):
     child = subprocess.run([sys.executable, "-c", LEAVE], capture_output=True, text=True)
     assert child.returncode == 0, child.stderr
     box, run = child.stdout.split()
-    assert box in names(engine)
-    removed = sweep_dead(engine)
-    assert box in removed.containers
-    assert f"pytest-harbor-{run}" in removed.networks
+    # Whose sweep takes it is open: another run of the suite may have begun meanwhile.
+    sweep_dead(engine)
     assert box not in names(engine)
+    assert f"pytest-harbor-{run}" not in {each["Name"] for each in engine.api.networks()}
 
 
 def test_living_and_foreign_things_stay(engine: Engine, leave: Leave, dead_owner: Owner):
@@ -92,10 +91,9 @@ def test_living_and_foreign_things_stay(engine: Engine, leave: Leave, dead_owner
         leave(replace(dead_owner, host="another", boot="another")),
     ]
     go = [leave(dead_owner), leave(replace(me, boot="earlier")), leave(replace(me, started="1"))]
-    removed = sweep_dead(engine)
+    sweep_dead(engine)
     left = names(engine)
     assert {box.name for box in stay} <= left
-    assert {box.name for box in go} <= set(removed.containers)
     assert not {box.name for box in go} & left
 
 
