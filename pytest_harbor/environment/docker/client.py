@@ -193,6 +193,13 @@ class Engine:
             answer: Mapping[str, Any] = self.api.info()
             return answer
 
+    @cached_property
+    def is_podman(self) -> bool:
+        """Whether Podman answers here, in Docker's language."""
+        with self.errors("asking the engine for its version", EngineUnavailableError):
+            components = self.api.version().get("Components") or ()
+        return any("podman" in str(part.get("Name", "")).lower() for part in components)
+
     def labels(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         """Labels for something made now."""
         own = {LABEL: "1", RUN_LABEL: self.run_id, OWNER_LABEL: self.owner.label()}

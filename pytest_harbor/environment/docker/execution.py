@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
+from docker.errors import APIError
+
 from pytest_harbor.environment.base import ExecResult
 from pytest_harbor.environment.docker import kill
 from pytest_harbor.environment.docker.attach import (
@@ -18,7 +20,7 @@ from pytest_harbor.environment.docker.attach import (
     FrameReader,
     Output,
 )
-from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.client import Engine, explanation
 from pytest_harbor.environment.docker.command import (
     MarkFilter,
     StartedProcess,
@@ -72,6 +74,25 @@ class Command:
         return str(answer["Id"])
 
 
+def attach(engine: Engine, exec_id: str, user: str) -> AttachedStream:
+    """Start a prepared command; raises EnvironmentStartError where there is no such user."""
+    try:
+        return AttachedStream(engine.api.attach_exec(exec_id))
+    except APIError as error:
+        # Podman refuses here; Docker says so in the command's output.
+        if "unable to find" not in explanation(error):
+            raise
+        raise no_such_user(user, explanation(error)) from error
+
+
+def no_such_user(user: str, words: str) -> EnvironmentStartError:
+    """The error for a command whose user the container does not know."""
+    return EnvironmentStartError(
+        f"the environment has no user or group {user!r} ({words}); "
+        "create it in the Dockerfile, or name another in task.toml"
+    )
+
+
 class Execution:
     """One command on its way."""
 
@@ -83,7 +104,7 @@ class Execution:
         self._marks = MarkFilter(mark)
         self._output = output
         self.id = command.create(engine, container)
-        self._stream = AttachedStream(engine.api.attach_exec(self.id))
+        self._stream = attach(engine, self.id, command.user)
 
     @property
     def process(self) -> StartedProcess | None:
@@ -206,7 +227,7 @@ class CommandRunner:
         argv = wrapped(self.shell, mark, directory, command, merge=False)
         prepared = Command(argv, user, env or {}, takes_input=True)
         exec_id = prepared.create(self._engine, self._container)
-        stream = AttachedStream(self._engine.api.attach_exec(exec_id))
+        stream = attach(self._engine, exec_id, user)
         if not stream.takes_input:
             stream.close()
             raise UnsupportedError(
@@ -246,10 +267,7 @@ class CommandRunner:
         self._require_running()
         words = said or "the engine says nothing"
         if "unable to find" in words:
-            raise EnvironmentStartError(
-                f"the environment has no user or group {user!r} ({words}); "
-                "create it in the Dockerfile, or name another in task.toml"
-            )
+            raise no_such_user(user, words)
         raise EnvironmentStartError(f"the environment cannot run commands: {words}")
 
     def _end(self, execution: Execution) -> None:

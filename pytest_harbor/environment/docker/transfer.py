@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import posixpath
+import re
 import tarfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
@@ -24,11 +26,14 @@ from pytest_harbor.errors import EnvironmentLostError, TransferError
 _CHUNK = 128 * 1024
 _SLOWEST_BYTES_PER_SEC = 1024 * 1024
 _BLOCKS = 16 * 1024
+_MISSING = re.compile(r"could not find the file|: no such file or directory$", re.IGNORECASE)
+
+LINK = "a link"
 
 # The engine writes a file's mode as Go does, whose kinds are flags at the top.
 _GO_KINDS = {
     1 << 31: "a folder",
-    1 << 27: "a link",
+    1 << 27: LINK,
     1 << 26: "a device",
     1 << 25: "a named pipe",
     1 << 24: "a socket",
@@ -42,10 +47,12 @@ class FileStatus:
     Attributes:
         size: In bytes.
         kind: What it is if it is no regular file; empty if it is one.
+        target: Where it leads, if it is a link.
     """
 
     size: int
     kind: str
+    target: str = ""
 
     @classmethod
     def of(cls, response: requests.Response) -> FileStatus:
@@ -54,7 +61,17 @@ class FileStatus:
         status = json.loads(base64.b64decode(header))
         mode = status["mode"]
         kind = next((kind for flag, kind in _GO_KINDS.items() if mode & flag), "")
-        return cls(status["size"], kind)
+        return cls(status["size"], kind, status.get("linkTarget") or "")
+
+
+def _packed_link(name: str, target: str) -> bytes:
+    """An archive that holds one link."""
+    packed = io.BytesIO()
+    entry = tarfile.TarInfo(name)
+    entry.type, entry.linkname = tarfile.SYMTYPE, target
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        tar.addfile(entry)
+    return packed.getvalue()
 
 
 class Transfer:
@@ -134,11 +151,16 @@ class Transfer:
                     "GET", self._container, "archive", params={"path": clean}, stream=True
                 )
         except (EnvironmentLostError, TransferError) as error:
-            # The engine says "No such container:path" of a missing file.
-            if "could not find the file" not in str(error).lower():
+            # Docker says "No such container:path" of a missing file, Podman names no path.
+            if not _MISSING.search(str(error)):
                 raise
             raise FileNotFoundError(f"{path} does not exist in the environment") from error
 
     def _chunks(self, response: requests.Response, path: str) -> Iterator[bytes]:
+        status = FileStatus.of(response)
+        if status.kind == LINK and self._engine.is_podman:
+            # It follows the link, which may lead anywhere; Docker packs the link itself.
+            yield _packed_link(posixpath.basename(posixpath.normpath(path)), status.target)
+            return
         with self._engine.errors(f"reading {path}", TransferError, lost=TransferError):
             yield from response.iter_content(_CHUNK)
