@@ -267,8 +267,10 @@ def _collection_row(image: str, count: int, repeats: int) -> dict[str, Any]:
     row: dict[str, Any] = {"count": count}
     for name, usages in taken.items():
         row[name] = median(usage.wall for usage in usages)
+        row[f"{name}_cpu"] = median(usage.cpu for usage in usages)
         row[f"{name}_mb"] = median(usage.peak_mb for usage in usages)
     row["ratio"] = row["tasks"] / row["files"]
+    row["cpu_ratio"] = row["tasks_cpu"] / row["files_cpu"]
     return row
 
 
@@ -279,13 +281,14 @@ def _collect(folder: Path) -> Usage:
 def show_collection(rows: list[dict[str, Any]]) -> None:
     """Print the table of collection."""
     print(f"\nCollection, seconds and peak MB; {TARGETS['collection']}")
-    _row("count", "tasks", "files", "ratio", "ms/task", "tasks MB", "files MB")
+    _row("count", "tasks", "files", "ratio", "CPU ratio", "ms/task", "tasks MB", "files MB")
     for row in rows:
         _row(
             f"{row['count']:,}",
             f"{row['tasks']:.2f}",
             f"{row['files']:.2f}",
             f"{row['ratio']:.2f}",
+            f"{row['cpu_ratio']:.2f}",
             f"{row['tasks'] / row['count'] * 1000:.2f}",
             f"{row['tasks_mb']:.0f}",
             f"{row['files_mb']:.0f}",
@@ -354,7 +357,7 @@ class Effort:
     plain: int
 
 
-THOROUGH = Effort(16, runs={1: 3, 16: 1}, collection={100: 5, 1_000: 3, 10_000: 1}, plain=25)
+THOROUGH = Effort(16, runs={1: 3, 16: 1}, collection={100: 5, 1_000: 3, 10_000: 2}, plain=25)
 QUICK = Effort(8, runs={1: 1, 4: 1}, collection={100: 3, 1_000: 1}, plain=20)
 
 PARTS = ("trials", "runs", "calls", "collection", "memory", "plain")

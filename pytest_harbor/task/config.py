@@ -223,8 +223,8 @@ class StepConfig(_Table):
     """``[[steps]]``: one step of a multi-step task."""
 
     name: StepName
-    agent: AgentConfig = AgentConfig()
-    verifier: VerifierConfig = VerifierConfig()
+    agent: AgentConfig = Field(default_factory=AgentConfig)
+    verifier: VerifierConfig = Field(default_factory=VerifierConfig)
     min_reward: MinReward | None = None
     """Reward that the step must earn for the next one to run."""
     healthcheck: HealthcheckConfig | None = None
@@ -237,10 +237,10 @@ class TaskConfig(_Table):
     schema_version: str = CURRENT_SCHEMA_VERSION
     task: PackageConfig | None = None
     metadata: dict[str, Any] = {}
-    agent: AgentConfig = AgentConfig()
-    verifier: VerifierConfig = VerifierConfig()
-    environment: EnvironmentConfig = EnvironmentConfig()
-    solution: SolutionConfig = SolutionConfig()
+    agent: AgentConfig = Field(default_factory=AgentConfig)
+    verifier: VerifierConfig = Field(default_factory=VerifierConfig)
+    environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
+    solution: SolutionConfig = Field(default_factory=SolutionConfig)
     source: str | None = None
     multi_step_reward_strategy: RewardStrategy | None = None
     """None: ``mean``."""
