@@ -54,6 +54,12 @@ class ApiClient(docker.APIClient):
         url = self._address("/containers/{0}/" + "/".join(rest), container)
         return self._checked(self.request(method, url, **options))
 
+    def look_at(self, container: str, path: str) -> requests.Response:
+        """Ask for a file's status; also of one that the engine says is not there."""
+        url = self._address("/containers/{0}/archive", container)
+        response: requests.Response = self.head(url, params={"path": path}, timeout=self.timeout)
+        return response
+
     def create_from(self, config: Mapping[str, Any], name: str) -> None:
         """Create a container from the engine's own form of its settings."""
         url = self._address("/containers/create")

@@ -28,6 +28,7 @@ _SLOWEST_BYTES_PER_SEC = 1024 * 1024
 _BLOCKS = 16 * 1024
 _MISSING = re.compile(r"could not find the file|: no such file or directory$", re.IGNORECASE)
 
+STATUS_HEADER = "X-Docker-Container-Path-Stat"
 LINK = "a link"
 
 # The engine writes a file's mode as Go does, whose kinds are flags at the top.
@@ -57,7 +58,7 @@ class FileStatus:
     @classmethod
     def of(cls, response: requests.Response) -> FileStatus:
         """Read the header of an archive response."""
-        header = response.headers["X-Docker-Container-Path-Stat"]
+        header = response.headers[STATUS_HEADER]
         status = json.loads(base64.b64decode(header))
         mode = status["mode"]
         kind = next((kind for flag, kind in _GO_KINDS.items() if mode & flag), "")
@@ -145,6 +146,8 @@ class Transfer:
     def _get(self, path: str) -> requests.Response:
         # A trailing slash would make the engine follow a link in the last place.
         clean = posixpath.normpath(path)
+        if self._engine.is_podman and (link := self._link_at(clean)):
+            return link
         try:
             with self._engine.errors(f"reading {path}", TransferError):
                 return self._engine.api.request_container(
@@ -156,10 +159,17 @@ class Transfer:
                 raise
             raise FileNotFoundError(f"{path} does not exist in the environment") from error
 
+    def _link_at(self, path: str) -> requests.Response | None:
+        """The status of a link; Podman would follow it, and may never return from there."""
+        with self._engine.errors(f"looking at {path}", TransferError):
+            response = self._engine.api.look_at(self._container, path)
+        is_link = STATUS_HEADER in response.headers and FileStatus.of(response).kind == LINK
+        return response if is_link else None
+
     def _chunks(self, response: requests.Response, path: str) -> Iterator[bytes]:
         status = FileStatus.of(response)
         if status.kind == LINK and self._engine.is_podman:
-            # It follows the link, which may lead anywhere; Docker packs the link itself.
+            # Docker packs the link itself.
             yield _packed_link(posixpath.basename(posixpath.normpath(path)), status.target)
             return
         with self._engine.errors(f"reading {path}", TransferError, lost=TransferError):
