@@ -123,6 +123,15 @@ def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "240")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Here and not in the ini file, which holds for the example tasks of this folder too.
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.filterwarnings("error"), append=False)
+            item.add_marker(pytest.mark.timeout(300))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # The suite is about the installed package and its entry point, not a stray copy.
     plugin = config.pluginmanager.getplugin("harbor")

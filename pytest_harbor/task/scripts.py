@@ -35,6 +35,10 @@ def check_script(path: Path, report: Callable[[Problem], None], *, is_run: bool 
     carriage_return = head.find(b"\r\n")
     if carriage_return >= 0:
         line = head.count(b"\n", 0, carriage_return) + 1
-        warn("Windows line ends (CRLF), which a Unix shell takes for part of a word", line)
+        warn(
+            "Windows line ends (CRLF), which a Unix shell takes for part of a word; write LF"
+            " (`sed -i 's/\\r$//'`, and `*.sh text eol=lf` in .gitattributes)",
+            line,
+        )
     if is_run and not head.startswith(b"#!"):
         warn("the first line does not begin with #!; write #!/bin/bash", 1)

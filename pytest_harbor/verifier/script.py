@@ -108,7 +108,8 @@ def _read_reward(folder: Path, result: ExecResult) -> Reward:
     except RewardFileNotFoundError:
         raise RewardFileNotFoundError(
             f"the test script ended with exit status {result.exit_code} and wrote neither"
-            f" {VERIFIER_LOGS}/reward.json nor {VERIFIER_LOGS}/reward.txt (regular files)"
+            f" {VERIFIER_LOGS}/reward.json nor {VERIFIER_LOGS}/reward.txt (regular files);"
+            " tests/test.sh has to write one on every path, as `echo 0` into reward.txt"
         ) from None
     except RewardFileEmptyError as error:
         raise RewardFileEmptyError(f"{error}; exit status {result.exit_code}") from None
