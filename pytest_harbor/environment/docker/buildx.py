@@ -30,7 +30,7 @@ def is_usable(engine: Engine) -> bool:
 
     ``DOCKER_BUILDKIT=0`` asks for the classic builder, as it does from the docker CLI.
     """
-    if os.environ.get("DOCKER_BUILDKIT") == "0":
+    if os.environ.get("DOCKER_BUILDKIT") == "0" or engine.is_podman:
         return False
     version = tuple(int(part) for part in engine.api.api_version.split("."))
     return version >= _FIRST_API_WITH_BUILDKIT and _cli_has_buildx(os.environ.get("DOCKER_CONFIG"))
