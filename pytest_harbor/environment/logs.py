@@ -30,13 +30,14 @@ def bring_logs_home(
     Returns:
         What was left out and why, one sentence each.
     """
+    # What an earlier box left half-way must never be taken for this one's.
+    shutil.rmtree(landing, ignore_errors=True)
     try:
         found = environment.download(LOGS_DIR, landing, filter_data=filter_data)
-    except FileNotFoundError:
-        return [f"{LOGS_DIR} is gone from the environment"]
-    try:
         for name, home in homes.items():
             _merge(landing / name, home)
+    except FileNotFoundError:
+        return [f"{LOGS_DIR} is gone from the environment"]
     finally:
         shutil.rmtree(landing, ignore_errors=True)
     findings = [

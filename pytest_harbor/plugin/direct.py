@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_harbor.agent.base import Agent
-from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.plugin.job import Job
 from pytest_harbor.plugin.trial_of_item import begin
 from pytest_harbor.task.reader import Task, read_task
@@ -58,10 +57,11 @@ class Harbor:
         verifier = self._item.ihook.pytest_harbor_make_verifier(config=self._item.config, task=task)
         environment = item_trial.trial.make_environment()
         try:
-            item_trial.trial.start(environment)
+            item_trial.start(environment)
             return item_trial.run(environment, verifier)
-        except EnvironmentFault as error:
-            item_trial.fail(error)
+        except BaseException as error:
+            if item_trial.trial.result.category is None:
+                item_trial.fail(error)
             raise
         finally:
             environment.stop()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 
 import pytest
 
 from pytest_harbor.errors import EngineUnavailableError, HarborError
-from pytest_harbor.plugin.job import job
+from pytest_harbor.plugin.job import job, job_in_use
 
 _READY = pytest.StashKey[bool]()
 
@@ -54,7 +55,7 @@ def require(config: pytest.Config) -> None:
 
 def sweep(config: pytest.Config) -> None:
     """A process of this run died: remove what it left."""
-    if not config.stash.get(_READY, False):
+    if not _met(config):
         return
     from pytest_harbor.environment.docker.backend import engine_of_run
     from pytest_harbor.environment.docker.reaper import sweep_dead
@@ -64,7 +65,7 @@ def sweep(config: pytest.Config) -> None:
 
 def clean_up(config: pytest.Config) -> None:
     """At the end of the run: remove all that is left of it; kept environments stay."""
-    if not config.stash.get(_READY, False):
+    if not _met(config):
         return
     current = job(config)
     if not current.owned:
@@ -74,6 +75,18 @@ def clean_up(config: pytest.Config) -> None:
 
     run_id = current.run_id
     _warn_of_failure(config, lambda: remove_run(engine_of_run(run_id), run_id))
+
+
+def prepare(config: pytest.Config) -> None:
+    """As :func:`require`, for a test that runs tasks itself: it meets a missing engine later."""
+    _end_on_sigterm(config)
+    with suppress(EngineUnavailableError):
+        make_ready(config)
+
+
+def _met(config: pytest.Config) -> bool:
+    """Whether this run may have left something: here, or in a worker that ran tasks itself."""
+    return config.stash.get(_READY, False) or job_in_use(config) is not None
 
 
 def _end_on_sigterm(config: pytest.Config) -> None:

@@ -100,7 +100,7 @@ def harbor_environment(_harbor_item_trial: ItemTrial) -> Iterator[Environment]:
     """
     environment = _harbor_item_trial.trial.make_environment()
     try:
-        _harbor_item_trial.trial.start(environment)
+        _harbor_item_trial.start(environment)
         yield environment
     finally:
         environment.stop()
@@ -123,6 +123,8 @@ def harbor_trial(
 @pytest.fixture
 def harbor(request: pytest.FixtureRequest, harbor_job: Job) -> Harbor:
     """Run tasks from ordinary tests: ``harbor.run("tasks/hello", agent=MyAgent())``."""
+    from pytest_harbor.plugin import engine
     from pytest_harbor.plugin.direct import Harbor
 
+    engine.prepare(request.config)
     return Harbor(request.node, harbor_job)

@@ -64,6 +64,12 @@ class Job:
         )
 
 
+def job_in_use(config: pytest.Config) -> Job | None:
+    """The job, if a trial of it has begun in some process of the run."""
+    known = config.stash.get(_JOB, None)
+    return known if known is not None and known.path.exists() else None
+
+
 def job(config: pytest.Config) -> Job:
     """The job of this run; begun when first asked for, or received from the controller."""
     if _JOB not in config.stash:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def report(request: pytest.FixtureRequest, result: TrialResult) -> None:
     """Pass or fail the item of a trial that came to an end; its steps are subtests."""
     item = request.node
-    if result.steps:
+    if result.steps and request.config.pluginmanager.hasplugin("subtests"):
         _report_steps(request.getfixturevalue("subtests"), item, result)
     if not result.passed:
         pytest.fail(_text(item, result), pytrace=False)
@@ -76,10 +76,11 @@ def _is_settled(item: pytest.Item) -> bool:
 
 def _cut_off(item: pytest.Item, error: BaseException, category: str) -> TrialResult | None:
     item_trial = item.stash.get(ITEM_TRIAL, None)
-    if item_trial is not None and item_trial.trial.result.category is None:
-        return item_trial.fail(error)
+    if item_trial is not None:
+        settled = item_trial.trial.result.category is not None
+        return item_trial.trial.result if settled else item_trial.fail(error)
     variant = getattr(item, "variant", None)
-    if variant is not None and item_trial is None:
+    if variant is not None:
         pairs = [("category", category), ("agent", variant.agent), ("attempt", variant.attempt)]
         if variant.model:
             pairs.append(("model", variant.model))

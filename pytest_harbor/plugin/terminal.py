@@ -31,10 +31,12 @@ class TrialReporter:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._record: Any = None
+        self._kept: dict[object, None] = {}
         self.trials: dict[str, dict[str, Any]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take note of a trial; of its phases the last one knows most."""
+        self._kept |= {value: None for name, value in report.user_properties if name == "kept"}
         if not is_trial_id(report.nodeid):
             return
         if report.when == "setup":
@@ -50,7 +52,7 @@ class TrialReporter:
             if report.skipped:
                 known["outcome"] = "skipped"
         if report.when == "teardown":
-            self._add_to_job(known)
+            self._add_to_job(report.nodeid, known)
 
     def pytest_sessionfinish(self) -> None:
         """Write the job's final state."""
@@ -59,6 +61,9 @@ class TrialReporter:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show what the trials came to."""
+        for kept in self._kept:
+            terminalreporter.section("kept environment", "-")
+            terminalreporter.write_line(str(kept))
         if not self.trials:
             return
         terminalreporter.section("harbor", "=")
@@ -81,7 +86,7 @@ class TrialReporter:
         if any("trial" in trial for trial in trials):
             yield f"results: {job(self._config).path}"
 
-    def _add_to_job(self, trial: dict[str, Any]) -> None:
+    def _add_to_job(self, nodeid: str, trial: dict[str, Any]) -> None:
         if "trial" not in trial or "category" not in trial:
             return
         if self._record is None:
@@ -90,6 +95,7 @@ class TrialReporter:
             self._record = JobRecord(job(self._config).path, self._job_config())
         prefix = "reward."
         self._record.add(
+            nodeid,
             {
                 "agent": trial["agent"],
                 "model": trial.get("model"),
@@ -106,7 +112,7 @@ class TrialReporter:
                     "cost_usd": trial.get("cost_usd"),
                 },
                 "fault": trial.get("fault"),
-            }
+            },
         )
 
     def _job_config(self) -> dict[str, Any]:

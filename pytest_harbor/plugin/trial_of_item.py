@@ -46,6 +46,14 @@ class ItemTrial:
     environments: list[Environment]
     kept: str = ""
 
+    def start(self, environment: Environment) -> None:
+        """Start the environment; one that does not start is settled while it can be kept."""
+        try:
+            self.trial.start(environment)
+        except HarborError as error:
+            self.fail(error)
+            raise
+
     def run(self, environment: Environment, verifier: Verifier) -> TrialResult:
         """Run the phases after the start; settle what the item reports."""
         result = self.trial.run(environment, verifier)
@@ -60,14 +68,18 @@ class ItemTrial:
 
     def _settled(self, result: TrialResult) -> None:
         self._keep(result)
-        set_properties(self.item, result.properties())
+        kept = [("kept", self.kept)] if self.kept else []
+        set_properties(self.item, [*result.properties(), *kept])
         self.item.ihook.pytest_harbor_trial_result(item=self.item, result=result)
 
     def _keep(self, result: TrialResult) -> None:
         wanted = self.job.settings.keep
         if wanted != "all" and not (wanted == "failed" and not result.passed):
             return
-        self.kept = "\n".join(map(_kept, self.environments))
+        if result.separate:
+            self.kept = "nothing is kept: a separate verifier's trial removes its boxes as it goes"
+        else:
+            self.kept = "\n".join(map(_kept, self.environments))
 
 
 def _kept(environment: Environment) -> str:

@@ -10,6 +10,7 @@ import json
 import posixpath
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
@@ -26,6 +27,24 @@ _IN_MEMORY_BYTES = 4 * 1024 * 1024
 _CHUNK = 128 * 1024
 _NAMED = 100
 _LOGS_FOLDER = ArtifactEntry(source=ARTIFACTS_LOGS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A place below ``artifacts/`` that an artifact has taken."""
+
+    place: str
+    source: str
+    service: str
+    filtered: bool
+
+    def holds_place_of(self, other: _Claim) -> bool:
+        return other.place == self.place or _is_below(other.place, self.place)
+
+    def holds_bytes_of(self, other: _Claim) -> bool:
+        """The other's files came with this one's."""
+        inside = other.source == self.source or _is_below(other.source, self.source)
+        return self.service == other.service and inside and not self.filtered
 
 
 class Artifacts:
@@ -61,7 +80,7 @@ class Artifacts:
         self._folders = folders
         self._record = record
         self._packs = packs
-        self._claimed: list[tuple[str, str]] = []
+        self._claims: list[_Claim] = []
         self._rows: list[dict[str, Any]] = []
         self.archives: list[IO[bytes]] = []
 
@@ -115,22 +134,38 @@ class Artifacts:
         place = (entry.destination or source).strip("/") or "root"
         row = self._row(entry, place)
         self._rows.append(row)
-        holder = self._holder(place)
+        claim = _Claim(place, source, entry.service or MAIN_SERVICE, bool(entry.exclude))
+        holder = next((held for held in self._claims if held.holds_place_of(claim)), None)
         if holder is not None:
-            if holder[1] != (entry.service or MAIN_SERVICE) or holder[0] == place:
-                self._record.note(f"artifact {entry.source}: {holder[0]} is claimed already")
+            if not holder.holds_bytes_of(claim):
+                self._record.note(f"artifact {entry.source}: {holder.place} is claimed already")
+                self._pack_only(entry, source, environment)
             return
-        self._claimed.append((place, entry.service or MAIN_SERVICE))
+        self._claims.append(claim)
         target = self._folders.artifacts_dir / place
         row["status"] = self._fetch(entry, source, target, environment)
         row["type"] = "directory" if target.is_dir() else "file"
 
-    def _holder(self, place: str) -> tuple[str, str] | None:
-        """The earlier claim of a place, or of a folder around it."""
-        return next(
-            (claim for claim in self._claimed if place == claim[0] or _is_below(place, claim[0])),
-            None,
-        )
+    def give_up(self, service: str, error: Exception) -> None:
+        """Record the artifacts of a service that is gone."""
+        self._record.note(f"service {service}: {error}")
+        done = sum(row["service"] == service for row in self._rows)
+        for entry in [entry for entry in self._entries if entry.service == service][done:]:
+            row = self._row(entry, (entry.destination or entry.source).strip("/") or "root")
+            self._rows.append({**row, "status": "failed"})
+
+    def _pack_only(self, entry: ArtifactEntry, source: str, environment: Environment) -> None:
+        """Have an artifact for the verifier whose place on this machine is taken."""
+        if not self._packs:
+            return
+        archive = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115
+        try:
+            environment.archive(source, cast("BinaryIO", archive), exclude=entry.exclude)
+        except (FileNotFoundError, TransferError, OSError) as error:
+            archive.close()
+            self._record.note(f"artifact {entry.source}: {error}")
+        else:
+            self._keep(archive)
 
     def _fetch(
         self, entry: ArtifactEntry, source: str, target: Path, environment: Environment

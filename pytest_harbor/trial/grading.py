@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from pytest_harbor.environment.base import Environment
@@ -54,6 +55,7 @@ def grade_separately(
     verifier: Verifier,
     artifacts: Artifacts,
     make_box: Callable[[WorkPlan], Environment],
+    observed: Callable[[Environment], AbstractContextManager[None]],
 ) -> VerifierReport:
     """Grade in a fresh box that has nothing of the agent's but its artifacts.
 
@@ -69,10 +71,11 @@ def grade_separately(
             check = work.box.config.healthcheck if work.box else None
             if check is not None:
                 wait_until_healthy(box, check, table="verifier.environment.healthcheck")
-            for archive in artifacts.archives:
-                archive.seek(0)
-                box.unpack(archive)  # type: ignore[arg-type]
-            report = verifier.verify(box, context)
+            with observed(box):
+                for archive in artifacts.archives:
+                    archive.seek(0)
+                    box.unpack(archive)  # type: ignore[arg-type]
+                report = verifier.verify(box, context)
             report.findings += [f"verifier's box: {note}" for note in box.notes]
         except EnvironmentFault as error:
             record.note(f"the verifier's box broke, {tries_left} tries left: {error}")

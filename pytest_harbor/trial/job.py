@@ -33,20 +33,23 @@ class JobRecord:
         self.path = path
         self._id = str(uuid.uuid4())
         self._started = datetime.now()
-        self._trials: list[Mapping[str, Any]] = []
+        self._trials: dict[str, Mapping[str, Any]] = {}
+        self._retries = 0
         self._config = dict(config)
         self._written = float("-inf")
 
-    def add(self, trial: Mapping[str, Any]) -> None:
-        """Count a trial.
+    def add(self, key: str, trial: Mapping[str, Any]) -> None:
+        """Count a trial; one that is run again takes the place of its last run.
 
         Args:
+            key: Names the trial.
             trial: ``agent``, ``model``, ``category``, ``rewards``, ``name``, ``usage``,
                 ``fault``; plain values.
         """
         if not self._trials:
             self._write_file("config.json", self._config)
-        self._trials.append(trial)
+        self._retries += key in self._trials
+        self._trials[key] = trial
         # Rewriting for each of thousands of short trials would cost more than the trials.
         if time.monotonic() - self._written > _REWRITE_EVERY_SEC:
             self._write(finished=False)
@@ -65,7 +68,7 @@ class JobRecord:
             "updated_at": now.isoformat(),
             "finished_at": now.isoformat() if finished else None,
             "n_total_trials": len(self._trials),
-            "stats": job_stats(self._trials),
+            "stats": job_stats(self._trials.values(), retries=self._retries),
         }
         self._write_file("result.json", document)
         self._written = time.monotonic()
@@ -77,7 +80,7 @@ class JobRecord:
             write_json(self.path / name, content)
 
 
-def job_stats(trials: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def job_stats(trials: Iterable[Mapping[str, Any]], *, retries: int = 0) -> dict[str, Any]:
     """The ``stats`` of a job's ``result.json``."""
     trials = list(trials)
     groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -92,7 +95,7 @@ def job_stats(trials: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         "n_running_trials": 0,
         "n_pending_trials": 0,
         "n_cancelled_trials": 0,
-        "n_retries": 0,
+        "n_retries": retries,
         **{name: _total(trials, name) for name in _USAGE},
         "evals": {key: _group_stats(group) for key, group in groups.items()},
         "pytest_harbor": {"categories": dict(categories)},

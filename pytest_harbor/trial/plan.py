@@ -191,9 +191,7 @@ class TrialPlan:
             labels,
         )
 
-    def boxes(
-        self, record: TrialRecord, labels: Mapping[str, str]
-    ) -> Iterator[EnvironmentRequest]:
+    def boxes(self, record: TrialRecord, labels: Mapping[str, str]) -> Iterator[EnvironmentRequest]:
         """Every box that the trial will have, the agent's first."""
         yield self.agent_box(record, labels)
         for work in self.works:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Protocol
 
 from pytest_harbor.agent.base import AgentContext
@@ -25,6 +26,9 @@ from pytest_harbor.errors import (
     AgentSetupTimeoutError,
     AgentTimeoutError,
     AgentUnableError,
+    CollectHookError,
+    EngineUnavailableError,
+    EnvironmentFault,
     HarborError,
     HealthcheckError,
     UnsupportedError,
@@ -253,7 +257,7 @@ class Trial:
         separate = work.box is not None
         artifacts = Artifacts(work.artifacts, folders, self.record, packs=separate)
         try:
-            self._collect(work, artifacts, environment)
+            self._collect(work, artifacts, environment, is_last=is_last)
             homes = log_homes(folders, artifacts)
             if separate:
                 homes.pop("verifier")
@@ -265,12 +269,20 @@ class Trial:
                     # The agent's box is gone before the verifier's is there.
                     environment.stop()
             context = verifier_context(self.plan, work, self.record, folders, homes)
-            with self._phase(result, "verifier", work.name, environment):
-                if separate:
+            if separate:
+                with self._timed(result, "verifier", work.name):
                     report = grade_separately(
-                        self.plan, work, self.record, context, verifier, artifacts, self._box
+                        self.plan,
+                        work,
+                        self.record,
+                        context,
+                        verifier,
+                        artifacts,
+                        self._box,
+                        partial(self._observed, "verifier", work.name),
                     )
-                else:
+            else:
+                with self._phase(result, "verifier", work.name, environment):
                     report = verifier.verify(environment, context)
             self._take(report, result)
         except VerifierFault as fault:
@@ -278,19 +290,29 @@ class Trial:
         finally:
             artifacts.close()
 
-    def _collect(self, work: WorkPlan, artifacts: Artifacts, environment: Environment) -> None:
+    def _collect(
+        self, work: WorkPlan, artifacts: Artifacts, environment: Environment, *, is_last: bool
+    ) -> None:
         """Hooks, then artifacts: of ``main`` first, then of the services beside it."""
         strict = self.plan.options.strict_collect
         run_hooks(work.collect, environment, self.record, strict=strict)
         artifacts.collect(environment)
         hooked = (hook.service for hook in work.collect if hook.service != "main")
         services = dict.fromkeys((*hooked, *artifacts.services))
-        if services and work.box is not None:
+        if services and work.box is not None and is_last:
             environment.stop_main()
         for name in services:
-            service = environment.service(name)
-            run_hooks(work.collect, service, self.record, service=name, strict=strict)
-            artifacts.collect(service, name)
+            try:
+                service = environment.service(name)
+                run_hooks(work.collect, service, self.record, service=name, strict=strict)
+                artifacts.collect(service, name)
+            except EngineUnavailableError:
+                raise
+            except EnvironmentFault as error:
+                # A service that the agent ended must not spare it the verdict.
+                artifacts.give_up(name, error)
+                if strict and any(hook.service == name for hook in work.collect):
+                    raise CollectHookError(f"collect hook in {name}: {error}") from error
 
     def _box(self, work: WorkPlan) -> Environment:
         return self._make_environment(self.plan.verifier_box(work, self.record, self._labels))
@@ -368,10 +390,27 @@ class Trial:
         self, result: Work, phase: str, step: str, environment: Environment
     ) -> Iterator[None]:
         """Time a phase and tell the observer; nothing is caught."""
+        with self._timed(result, phase, step), self._observed(phase, step, environment):
+            yield
+
+    @contextmanager
+    def _timed(self, result: Work, phase: str, step: str) -> Iterator[None]:
         started = datetime.now(UTC)
         result.timings[phase] = Timing(started)
         where = f"{phase} of step {step}" if step else phase
         self.record.note(f"{where} begins")
+        ending = ""
+        try:
+            yield
+        except BaseException as error:
+            ending = f": {type(error).__name__}"
+            raise
+        finally:
+            result.timings[phase] = Timing(started, datetime.now(UTC))
+            self.record.note(f"{where} ends{ending}")
+
+    @contextmanager
+    def _observed(self, phase: str, step: str, environment: Environment) -> Iterator[None]:
         error: BaseException | None = None
         try:
             self.observer.before_phase(phase, step, environment)
@@ -380,8 +419,6 @@ class Trial:
             error = caught
             raise
         finally:
-            result.timings[phase] = Timing(started, datetime.now(UTC))
-            self.record.note(f"{where} ends" + (f": {type(error).__name__}" if error else ""))
             self.observer.after_phase(phase, step, environment, error)
 
     def _add_fault(self, work: Work, phase: str, error: BaseException, text: str = "") -> None:

@@ -201,3 +201,38 @@ def test_timeout_plugin_leaves_nothing(make_task, run_tasks, engine):
     assert "Timeout" in ran.text
     run_id = ran.folder().parent.name.rpartition("__")[2]
     assert left_of(engine, run_id) == []
+
+
+def test_run_of_nothing_but_ordinary_tests_leaves_nothing(make_task, run_tasks, pytester, engine):
+    make_task()
+    pytester.makepyfile("def test_it(harbor):\n    assert harbor.run('tasks/hello').passed\n")
+    for workers in ([], ["-n1"]):
+        ran = run_tasks("test_run_of_nothing_but_ordinary_tests_leaves_nothing.py", *workers)
+        ran.run.assert_outcomes(passed=1)
+    for folder in ran.folders["hello"]:
+        assert left_of(engine, folder.parent.name.rpartition("__")[2]) == []
+
+
+def test_environment_that_did_not_become_healthy_is_kept(make_task, run_tasks, engine):
+    make_task(toml="[environment.healthcheck]\ncommand = 'exit 1'\nretries = 1\n")
+    ran = run_tasks("tasks", "--harbor-keep=failed")
+    ran.run.assert_outcomes(errors=1)
+    ran.run.stdout.fnmatch_lines(["*kept environment*", "enter:*docker exec -it *"])
+    run_id = ran.folder().parent.name.rpartition("__")[2]
+    kept = [name for name in left_of(engine, run_id) if name.startswith("/")]
+    assert len(kept) == 1
+    engine.api.remove_container(kept[0].removeprefix("/"), force=True, v=True)
+    for network in engine.api.networks(filters={"label": f"pytest-harbor.run={run_id}"}):
+        engine.api.remove_network(network["Id"])
+
+
+def test_trial_that_is_run_again_counts_once(make_task, run_tasks, pytester):
+    make_task(
+        test="#!/bin/bash\necho 0 > /logs/verifier/reward.txt\n",
+    )
+    ran = run_tasks("tasks", "--reruns=1")
+    assert "1 rerun" in ran.text
+    (file,) = pytester.path.glob("jobs/*/result.json")
+    content = json.loads(file.read_text())
+    assert content["n_total_trials"] == 1
+    assert content["stats"]["n_retries"] == 1

@@ -90,18 +90,21 @@ def test_agents_box_is_gone_while_grading(make_separate, run_tasks, pytester):
     pytester.makeconftest(
         """
         from pytest_harbor.environment.docker.client import Engine
+        from pytest_harbor.plugin.job import job
 
-        def pytest_harbor_before_phase(item, phase):
+        def pytest_harbor_before_phase(item, phase, environment):
             if phase == "verifier":
                 engine = Engine.connect()
-                label = f"pytest-harbor.item={item.nodeid}"
-                print("alive:", engine.api.containers(all=True, filters={"label": label}))
+                label = f"pytest-harbor.run={job(item.config).run_id}"
+                found = engine.api.containers(all=True, filters={"label": label})
+                others = [each["Names"] for each in found if environment.name not in str(each)]
+                print("beside the verifier's:", others)
                 engine.close()
         """
     )
     ran = run_tasks("tasks", "-s")
     ran.run.assert_outcomes(passed=1)
-    ran.run.stdout.fnmatch_lines(["*alive: []"])
+    ran.run.stdout.fnmatch_lines(["*beside the verifier's: ??"])
 
 
 def test_environment_table_alone_means_separate(make_separate, run_tasks):
@@ -230,3 +233,40 @@ def test_hostile_artifacts_stay_in_the_trials_folder(make_separate, run_tasks, p
     assert rows["/srv/bad"] == "ok"
     assert rows["/srv/bomb"] == "failed"
     assert {path for path in pytester.path.rglob("*") if "jobs" not in path.parts} >= before
+
+
+@pytest.mark.parametrize(
+    "artifacts",
+    [
+        '[{source = "/app", exclude = ["build"]}, {source = "/app/build/out.txt"}]',
+        '[{source = "/app", exclude = ["build"], destination = "x"},'
+        ' {source = "/app/build", destination = "x/y"}]',
+    ],
+)
+def test_an_artifact_in_the_place_of_another_reaches_the_verifier(
+    make_separate, run_tasks, artifacts
+):
+    make_separate(
+        toml=MODE,
+        artifacts=artifacts,
+        solve="#!/bin/bash\nmkdir /app/build; echo ok > /app/build/out.txt\n",
+        test="""\
+        #!/bin/bash
+        [ "$(cat /app/build/out.txt)" = ok ]; echo $((1 - $?)) > /logs/verifier/reward.txt
+        """,
+    )
+    run_tasks("tasks").run.assert_outcomes(passed=1)
+
+
+def test_hooks_see_the_verifiers_box(make_separate, run_tasks, pytester):
+    make_separate(toml=MODE)
+    pytester.makeconftest(
+        """
+        def pytest_harbor_before_phase(phase, environment):
+            if phase == "verifier":
+                print("bundled:", environment.exec("ls /tests").stdout.split())
+        """
+    )
+    ran = run_tasks("tasks", "-s")
+    ran.run.assert_outcomes(passed=1)
+    ran.run.stdout.fnmatch_lines(["*bundled: ?'test.sh'?"])

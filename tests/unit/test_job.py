@@ -117,11 +117,11 @@ def test_a_job_without_trials_writes_nothing(tmp_path: Path) -> None:
 
 def test_the_files_are_there_from_the_first_trial_on(tmp_path: Path) -> None:
     record = JobRecord(tmp_path / "jobs" / "job", {"job_name": "job"})
-    record.add(trial())
+    record.add("1", trial())
     folder = tmp_path / "jobs" / "job"
     assert read(folder / "config.json") == {"job_name": "job"}
     assert read(folder / "result.json")["finished_at"] is None
-    record.add(trial("b__2"))
+    record.add("2", trial("b__2"))
     record.finish()
     content = read(folder / "result.json")
     assert content["n_total_trials"] == content["stats"]["n_completed_trials"] == 2
@@ -136,9 +136,9 @@ def test_the_files_are_there_from_the_first_trial_on(tmp_path: Path) -> None:
 
 def test_numbers_beyond_every_float_do_not_end_the_run(tmp_path: Path) -> None:
     record = JobRecord(tmp_path, {})
-    record.add(trial(rewards={"reward": 10**400}))
-    record.add(trial(rewards={"reward": 1e308}))
-    record.add(trial(rewards={"reward": 1e308}))
+    record.add("3", trial(rewards={"reward": 10**400}))
+    record.add("4", trial(rewards={"reward": 1e308}))
+    record.add("5", trial(rewards={"reward": 1e308}))
     record.finish()
     stats = read(tmp_path / "result.json")["stats"]["evals"]["oracle__adhoc"]
     assert stats["metrics"] == [{"mean": None}]
@@ -148,6 +148,6 @@ def test_numbers_beyond_every_float_do_not_end_the_run(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_does_not_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     record = JobRecord(tmp_path / "file" / "job", {})
-    record.add(trial())
+    record.add("6", trial())
     record.finish()
     assert (tmp_path / "file").read_text() == ""
