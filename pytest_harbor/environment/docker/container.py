@@ -20,7 +20,12 @@ from pytest_harbor.environment.docker.client import (
 from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import Image, ensure_image
 from pytest_harbor.environment.docker.naming import container_name, kept_name
-from pytest_harbor.environment.docker.network import ensure_run_network, forget_run_network
+from pytest_harbor.environment.docker.network import (
+    ensure_network,
+    forget_run_network,
+    own_network_name,
+    remove_network,
+)
 from pytest_harbor.environment.docker.operations import ContainerOperations
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import (
@@ -56,6 +61,7 @@ class DockerEnvironment(ContainerOperations):
         self._spec = spec
         self._created = False
         self._kept = False
+        self._own_network: str | None = None
         self._image: Image | None = None
         self._notes: list[str] = []
 
@@ -105,7 +111,8 @@ class DockerEnvironment(ContainerOperations):
     def _network(self, deadline: Deadline) -> str:
         if self._spec.network == "none":
             return "none"
-        return ensure_run_network(self._engine, deadline)
+        self._own_network = own_network_name(self._engine, self._name)
+        return ensure_network(self._engine, self._name, deadline)
 
     def _start_with_a_shell(self, image: Image, network: str) -> str:
         """Start the container with ``sh``, or ``bash`` where the image has no ``sh``."""
@@ -179,6 +186,9 @@ class DockerEnvironment(ContainerOperations):
         self._runner = None
         if self._created and not self._kept:
             self._remove()
+        if self._own_network is not None and not self._kept:
+            remove_network(self._engine, self._own_network)
+            self._own_network = None
 
     def _remove(self) -> None:
         with self._engine.errors(f"removing {self._name}", EnvironmentFault):

@@ -1,6 +1,13 @@
-"""The network of a run: its containers reach the outside, and not each other."""
+"""The network of a run: its containers reach the outside, and not each other.
+
+Podman's bridges let their containers talk to each other, and part one bridge from the
+next: there each container has a network of its own.
+"""
 
 from __future__ import annotations
+
+import time
+from contextlib import suppress
 
 from docker.errors import APIError
 
@@ -10,6 +17,8 @@ from pytest_harbor.environment.docker.locks import locked
 from pytest_harbor.errors import EnvironmentStartError
 
 _NO_TALK_AMONG_CONTAINERS = {"com.docker.network.bridge.enable_icc": "false"}
+_NO_TALK_AMONG_NETWORKS = {"isolate": "true"}
+_PODMAN_TRIES = 5
 
 
 def run_network_name(run_id: str) -> str:
@@ -17,9 +26,14 @@ def run_network_name(run_id: str) -> str:
     return f"pytest-harbor-{run_id}"
 
 
-def ensure_run_network(engine: Engine, deadline: Deadline) -> str:
-    """Make the run's network unless it is there; gives its name."""
-    name = run_network_name(engine.run_id)
+def own_network_name(engine: Engine, box: str) -> str | None:
+    """Name of a container's own network; None where it shares the run's."""
+    return f"{run_network_name(engine.run_id)}-{box}" if engine.is_podman else None
+
+
+def ensure_network(engine: Engine, box: str, deadline: Deadline) -> str:
+    """Make the network of a container unless it is there; gives its name."""
+    name = own_network_name(engine, box) or run_network_name(engine.run_id)
     if name in engine.cache.networks:
         return name
     with (
@@ -37,12 +51,35 @@ def forget_run_network(engine: Engine) -> None:
     engine.cache.networks.discard(run_network_name(engine.run_id))
 
 
+def remove_network(engine: Engine, name: str) -> None:
+    """Remove a container's own network, once the container is gone."""
+    engine.cache.networks.discard(name)
+    # Whoever was faster has done what is to be done; the end of the run takes what stays.
+    with suppress(APIError):
+        engine.api.remove_network(name)
+
+
 def _create(engine: Engine, name: str) -> None:
+    if not engine.is_podman:
+        _request(engine, name, _NO_TALK_AMONG_CONTAINERS)
+        return
+    for tries_left in reversed(range(_PODMAN_TRIES)):
+        try:
+            _request(engine, name, _NO_TALK_AMONG_NETWORKS)
+            return
+        except APIError as error:
+            # It lists the machine's interfaces, and fails when one of them goes meanwhile.
+            if "no such network interface" not in explanation(error) or not tries_left:
+                raise
+            time.sleep(0.1)
+
+
+def _request(engine: Engine, name: str, options: dict[str, str]) -> None:
     try:
         engine.api.create_network(
             name,
             driver="bridge",
-            options=_NO_TALK_AMONG_CONTAINERS,
+            options=options,
             labels=engine.labels(),
             check_duplicate=True,
         )

@@ -103,7 +103,7 @@ def _remove(engine: Engine, matches: Callable[[_Thing], bool], *, kept: bool = F
     """Containers first: they hold on to the others."""
     containers = _remove_containers(engine, matches, kept=kept)
     with engine.errors("removing what a run left", EnvironmentFault, EngineUnavailableError):
-        networks = _remove_each(_networks(engine), matches, engine.api.remove_network)
+        networks = _remove_each(_networks(engine), matches, partial(_remove_network, engine))
         volumes = _remove_each(_volumes(engine), matches, engine.api.remove_volume)
     return Removed(containers, networks, volumes)
 
@@ -143,6 +143,13 @@ def _remove_one(identity: str, remove: Callable[[str], object]) -> None:
         if error.status_code == _GONE or any(phrase in words for phrase in _IN_USE):
             raise _Spared from error
         raise
+
+
+def _remove_network(engine: Engine, identity: str) -> None:
+    # Podman takes a network from under a container that has stopped.
+    if engine.is_podman and engine.api.containers(all=True, filters={"network": identity}):
+        raise _Spared
+    engine.api.remove_network(identity)
 
 
 def _filters() -> dict[str, Any]:
