@@ -1,6 +1,7 @@
 """The backends that the contract is held against; a new one adds itself here."""
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,23 @@ def make_compose(engine: Any) -> Environment:
 
 BACKENDS = {"compose": make_compose, "docker": make_docker}
 
+PODMAN_SOCKET = os.environ.get("PYTEST_HARBOR_PODMAN_SOCKET", "")
+if PODMAN_SOCKET:
+    BACKENDS |= {"podman": make_docker, "podman-compose": make_compose}
+
+
+@pytest.fixture(scope="session")
+def podman_engine() -> Iterator[Any]:
+    """A connection to Podman's service."""
+    from pytest_harbor.environment.docker import Engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DOCKER_HOST", PODMAN_SOCKET)
+        connected = Engine.connect()
+    assert connected.is_podman
+    yield connected
+    connected.close()
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -52,7 +70,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="module", params=sorted(BACKENDS))
 def make_environment(request: pytest.FixtureRequest) -> Callable[[], Environment]:
-    engine = request.getfixturevalue("engine")
+    on_podman = request.param.startswith("podman")
+    engine = request.getfixturevalue("podman_engine" if on_podman else "engine")
     return lambda: BACKENDS[request.param](engine)
 
 

@@ -48,7 +48,9 @@ def ensure_network(engine: Engine, box: str, deadline: Deadline) -> str:
 
 def forget_run_network(engine: Engine) -> None:
     """The network is gone, as after a sweep while nothing was on it; make it again next time."""
-    engine.cache.networks.discard(run_network_name(engine.run_id))
+    name = run_network_name(engine.run_id)
+    gone = {known for known in engine.cache.networks if known.startswith(name)}
+    engine.cache.networks -= gone
 
 
 def remove_network(engine: Engine, name: str) -> None:
