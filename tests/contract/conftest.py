@@ -3,6 +3,7 @@
 import itertools
 import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,17 +50,17 @@ if PODMAN_SOCKET:
     BACKENDS |= {"podman": make_docker, "podman-compose": make_compose}
 
 
-@pytest.fixture(scope="session")
+@contextmanager
 def podman_engine() -> Iterator[Any]:
-    """A connection to Podman's service."""
+    """A connection to Podman's service; the docker CLI goes there, too, while it lasts."""
     from pytest_harbor.environment.docker import Engine
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DOCKER_HOST", PODMAN_SOCKET)
         connected = Engine.connect()
-    assert connected.is_podman
-    yield connected
-    connected.close()
+        assert connected.is_podman
+        yield connected
+        connected.close()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -69,10 +70,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module", params=sorted(BACKENDS))
-def make_environment(request: pytest.FixtureRequest) -> Callable[[], Environment]:
-    on_podman = request.param.startswith("podman")
-    engine = request.getfixturevalue("podman_engine" if on_podman else "engine")
-    return lambda: BACKENDS[request.param](engine)
+def make_environment(request: pytest.FixtureRequest) -> Iterator[Callable[[], Environment]]:
+    if not request.param.startswith("podman"):
+        engine = request.getfixturevalue("engine")
+        yield lambda: BACKENDS[request.param](engine)
+        return
+    with podman_engine() as engine:
+        yield lambda: BACKENDS[request.param](engine)
 
 
 @pytest.fixture(scope="module")
