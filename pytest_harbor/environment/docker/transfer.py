@@ -58,7 +58,8 @@ class FileStatus:
     @classmethod
     def of(cls, response: requests.Response) -> FileStatus:
         """Read the header of an archive response."""
-        header = response.headers[STATUS_HEADER]
+        # Podman writes the alphabet for URLs, Docker the usual one.
+        header = response.headers[STATUS_HEADER].translate(str.maketrans("-_", "+/"))
         status = json.loads(base64.b64decode(header))
         mode = status["mode"]
         kind = next((kind for flag, kind in _GO_KINDS.items() if mode & flag), "")
