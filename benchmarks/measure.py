@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,47 @@ def pytest(cwd: Path, *arguments: str, env: Mapping[str, str] | None = None) -> 
     """Run pytest in a folder."""
     argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
     return run(argv, cwd, env)
+
+
+@dataclass(frozen=True)
+class ProbedRun:
+    """A pytest run and what its processes told."""
+
+    usage: Usage
+    records: list[dict[str, Any]]
+
+    @property
+    def processes(self) -> int:
+        """Processes started by Python."""
+        return sum(len(record["processes"]) for record in self.records)
+
+    @property
+    def trials(self) -> list[dict[str, float]]:
+        """Seconds of each item, and of the floor's trials after it."""
+        return [trial for record in self.records for trial in record["trials"]]
+
+    @property
+    def worker_mb(self) -> float:
+        """Resident memory of the largest worker at its end."""
+        return max(record["rss_mb"] for record in self.records if record["worker"])
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A folder for one measurement."""
+    path = Path(tempfile.mkdtemp(prefix="overhead-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def probed(cwd: Path, *arguments: str, **switches: str) -> ProbedRun:
+    """Run pytest with the probe in each of its processes."""
+    with scratch() as records:
+        search = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        env = {"PYTHONPATH": os.pathsep.join(search), "PROBE_DIR": str(records), **switches}
+        usage = pytest(cwd, "-p", "probe", *arguments, env=env)
+        found = [json.loads(path.read_text()) for path in records.iterdir()]
+    shutil.rmtree(cwd / "jobs", ignore_errors=True)
+    return ProbedRun(usage, found)

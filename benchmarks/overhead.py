@@ -46,12 +46,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shutil
-import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
@@ -59,7 +55,7 @@ from typing import Any
 
 from floor import run_floor
 from inputs import write_flat_tasks, write_tasks, write_test_files
-from measure import Usage, pytest
+from measure import Usage, probed, pytest, scratch
 
 TARGETS = {
     "trial": "at most 1.15 x the floor",
@@ -68,50 +64,6 @@ TARGETS = {
     "memory": "at most 60 MB a worker",
     "plain": "at most 20 ms",
 }
-
-
-@dataclass(frozen=True)
-class ProbedRun:
-    """A pytest run and what its processes told."""
-
-    usage: Usage
-    records: list[dict[str, Any]]
-
-    @property
-    def processes(self) -> int:
-        """Processes started by Python."""
-        return sum(len(record["processes"]) for record in self.records)
-
-    @property
-    def trials(self) -> list[dict[str, float]]:
-        """Seconds of each item, and of the floor's trials after it."""
-        return [trial for record in self.records for trial in record["trials"]]
-
-    @property
-    def worker_mb(self) -> float:
-        """Resident memory of the largest worker at its end."""
-        return max(record["rss_mb"] for record in self.records if record["worker"])
-
-
-@contextmanager
-def scratch() -> Iterator[Path]:
-    """A folder for one measurement."""
-    path = Path(tempfile.mkdtemp(prefix="overhead-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
-
-
-def probed(cwd: Path, *arguments: str, **switches: str) -> ProbedRun:
-    """Run pytest with the probe in each of its processes."""
-    with scratch() as records:
-        search = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-        env = {"PYTHONPATH": os.pathsep.join(search), "PROBE_DIR": str(records), **switches}
-        usage = pytest(cwd, "-p", "probe", *arguments, env=env)
-        found = [json.loads(path.read_text()) for path in records.iterdir()]
-    shutil.rmtree(cwd / "jobs", ignore_errors=True)
-    return ProbedRun(usage, found)
 
 
 PLUGIN = ("-p", "harbor")
