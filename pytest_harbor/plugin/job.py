@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import secrets
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -20,8 +18,7 @@ WORKER_INPUT = "pytest_harbor_job"
 _JOB = pytest.StashKey["Job"]()
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(NamedTuple):
     """What all trials of a run share.
 
     Attributes:
@@ -85,6 +82,8 @@ def _received(config: pytest.Config) -> Job | None:
 
 
 def _begun(config: pytest.Config) -> Job:
+    import secrets
+
     from pytest_harbor.trial.job import job_name
 
     run_id = secrets.token_hex(4)

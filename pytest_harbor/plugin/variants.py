@@ -6,7 +6,7 @@ has parameters breaks the discovery of editors.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pytest_harbor.plugin.options import Settings
 
@@ -14,8 +14,7 @@ WITHOUT_MODEL = frozenset({"oracle", "nop"})
 """Reference agents: they ask no model, so models do not multiply them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(NamedTuple):
     """One way to run a task.
 
     Attributes:
