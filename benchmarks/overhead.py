@@ -312,7 +312,7 @@ class Effort:
     plain: int
 
 
-THOROUGH = Effort(16, runs={1: 3, 16: 1}, collection={100: 5, 1_000: 3, 10_000: 2}, plain=25)
+THOROUGH = Effort(16, runs={1: 3, 16: 1}, collection={100: 5, 1_000: 3, 10_000: 1}, plain=25)
 QUICK = Effort(8, runs={1: 1, 4: 1}, collection={100: 3, 1_000: 1}, plain=20)
 
 PARTS = ("trials", "runs", "calls", "collection", "memory", "plain")
