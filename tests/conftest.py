@@ -1,7 +1,9 @@
 """Fixtures that every folder of tests shares."""
 
+import contextlib
 import os
 import shutil
+import socket
 import textwrap
 from importlib import import_module
 from pathlib import Path
@@ -113,6 +115,42 @@ def engine():
         pytest.skip(str(error))
     yield connected
     connected.close()
+
+
+class Listener:
+    """A server of the test's own, on this machine, that knows who came.
+
+    Attributes:
+        address: Where a container on the engine's own bridge reaches it.
+        port: Its port.
+    """
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._socket = socket.create_server(("", 0))
+        self._socket.settimeout(0.5)
+        self.port = self._socket.getsockname()[1]
+
+    def visits(self) -> int:
+        """How many connections came since the last look."""
+        count = 0
+        with contextlib.suppress(TimeoutError):
+            while True:
+                self._socket.accept()[0].close()
+                count += 1
+        return count
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def listener(engine):
+    """A server outside the containers, at the address that this machine has on their side."""
+    (config, *_) = engine.api.inspect_network("bridge")["IPAM"]["Config"]
+    listening = Listener(config["Gateway"])
+    yield listening
+    listening.close()
 
 
 @pytest.fixture(autouse=True)

@@ -145,20 +145,27 @@ def test_line_ends_of_another_system_are_named(make_task, run_tasks):
     ran.run.stdout.fnmatch_lines(["*test.sh*CRLF*"])
 
 
-def test_no_network(make_task, run_tasks):
-    """Both spellings, in every phase (case 33)."""
-    probe = "(exec 3<>/dev/tcp/deb.debian.org/80) 2>/dev/null && echo open; ls /sys/class/net"
-    for name, line in {
-        "new": 'network_mode = "no-network"',
-        "old": "allow_internet = false",
-    }.items():
-        make_task(name, toml=f"{line}\n", solve=f"#!/bin/bash\n{probe}\n", test=see(probe))
+def test_no_network(make_task, run_tasks, listener):
+    """Both spellings, in every phase (case 33); the public task shows that the probe works."""
+    target = f"/dev/tcp/{listener.address}/{listener.port}"
+    probe = f"(exec 3<>{target}) 2>/dev/null && echo open; ls /sys/class/net"
+    lines = {
+        "public": "",
+        "new": 'network_mode = "no-network"\n',
+        "old": "allow_internet = false\n",
+    }
+    for name, line in lines.items():
+        make_task(name, toml=line, solve=f"#!/bin/bash\n{probe}\n", test=see(probe))
     ran = run_tasks("tasks")
-    ran.run.assert_outcomes(passed=2)
+    ran.run.assert_outcomes(passed=3)
+    logs = ("agent/oracle.txt", "verifier/test-stdout.txt")
+    for log in logs:
+        assert "open" in (ran.folder("public") / log).read_text().split()
     for name in ("new", "old"):
-        for log in ("agent/oracle.txt", "verifier/test-stdout.txt"):
+        for log in logs:
             assert (ran.folder(name) / log).read_text().split() == ["lo"]
         assert set(ran.one(name)["pytest_harbor"]["network"].values()) == {"no-network"}
+    assert listener.visits() == len(logs)
 
 
 def test_prebuilt_image(make_task, run_tasks):
