@@ -10,16 +10,13 @@ from typing import Any
 from pytest_harbor.result.ctrf import CtrfReport
 from pytest_harbor.result.reward import Reward, Verdict
 
-PHASES = ("environment", "agent_setup", "agent", "verifier")
-"""Phases of a trial in their order; a step has the last two."""
-
 HARBOR_PHASES = {
     "environment": "environment_setup",
     "agent_setup": "agent_setup",
     "agent": "agent_execution",
     "verifier": "verifier",
 }
-"""Harbor's names of the phases."""
+"""The phases of a trial in their order, and Harbor's names of them; a step has the last two."""
 
 USAGE_COUNTS = ("n_input_tokens", "n_cache_tokens", "n_output_tokens", "cost_usd")
 """Counts of an agent's usage, by Harbor's names."""
@@ -30,7 +27,7 @@ class Fault:
     """One thing that went wrong; a trial may have several, at most one a phase.
 
     Attributes:
-        phase: One of ``PHASES``.
+        phase: A key of ``HARBOR_PHASES``.
         type: The exception's class name, spelt as Harbor spells it where it has one.
         message: For the user.
         traceback: For the result file; empty for errors that explain themselves.

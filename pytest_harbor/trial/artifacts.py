@@ -131,7 +131,7 @@ class Artifacts:
 
     def _collect_one(self, entry: ArtifactEntry, environment: Environment) -> None:
         source = posixpath.normpath(posixpath.join(environment.workdir, entry.source))
-        place = (entry.destination or source).strip("/") or "root"
+        place = _place(entry, source)
         row = self._row(entry, place)
         self._rows.append(row)
         claim = _Claim(place, source, entry.service or MAIN_SERVICE, bool(entry.exclude))
@@ -139,7 +139,7 @@ class Artifacts:
         if holder is not None:
             if not holder.holds_bytes_of(claim):
                 self._record.note(f"artifact {entry.source}: {holder.place} is claimed already")
-                self._pack_only(entry, source, environment)
+                self._fetch(entry, source, None, environment)
             return
         self._claims.append(claim)
         target = self._folders.artifacts_dir / place
@@ -151,35 +151,25 @@ class Artifacts:
         self._record.note(f"service {service}: {error}")
         done = sum(row["service"] == service for row in self._rows)
         for entry in [entry for entry in self._entries if entry.service == service][done:]:
-            row = self._row(entry, (entry.destination or entry.source).strip("/") or "root")
+            row = self._row(entry, _place(entry, entry.source))
             self._rows.append({**row, "status": "failed"})
 
-    def _pack_only(self, entry: ArtifactEntry, source: str, environment: Environment) -> None:
-        """Have an artifact for the verifier whose place on this machine is taken."""
-        if not self._packs:
-            return
-        archive = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115
-        try:
-            environment.archive(source, cast("BinaryIO", archive), exclude=entry.exclude)
-        except (FileNotFoundError, TransferError, OSError) as error:
-            archive.close()
-            self._record.note(f"artifact {entry.source}: {error}")
-        else:
-            self._keep(archive)
-
     def _fetch(
-        self, entry: ArtifactEntry, source: str, target: Path, environment: Environment
+        self, entry: ArtifactEntry, source: str, target: Path | None, environment: Environment
     ) -> str:
+        """Bring an artifact home, and keep it for a separate verifier; its status.
+
+        Without a target its place here is taken: then it is for the verifier alone.
+        """
+        if target is None and not self._packs:
+            return "skipped"
         archive = cast("IO[bytes]", tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY_BYTES))  # noqa: SIM115
         try:
-            packed = environment.archive(source, cast("BinaryIO", archive), exclude=entry.exclude)
-            archive.seek(0)
-            unpacked = extract(
-                iter(partial(archive.read, _CHUNK), b""),
-                target,
-                limits=DEFAULT_LIMITS,
-                filter_data=self._record.redactor.reader,
-            )
+            reports = [
+                environment.archive(source, cast("BinaryIO", archive), exclude=entry.exclude)
+            ]
+            if target is not None:
+                reports.append(self._unpack(archive, target))
         except FileNotFoundError:
             archive.close()
             self._record.note(f"artifact {entry.source}: not there")
@@ -189,10 +179,20 @@ class Artifacts:
             self._record.note(f"artifact {entry.source}: {error}")
             return "failed"
         self._keep(archive)
-        self._note_skipped(entry, packed, unpacked)
+        self._note_skipped(entry, *reports)
+        packed = reports[0]
         if not packed.complete:
             return "failed"
         return "ok" if packed.files or source != ARTIFACTS_LOGS else "empty"
+
+    def _unpack(self, archive: IO[bytes], target: Path) -> DownloadReport:
+        archive.seek(0)
+        return extract(
+            iter(partial(archive.read, _CHUNK), b""),
+            target,
+            limits=DEFAULT_LIMITS,
+            filter_data=self._record.redactor.reader,
+        )
 
     def _keep(self, archive: IO[bytes]) -> None:
         if self._packs:
@@ -246,6 +246,11 @@ def run_hooks(
 
 def _is_logs_folder(entry: ArtifactEntry) -> bool:
     return entry.is_in_main and posixpath.normpath(entry.source) == ARTIFACTS_LOGS
+
+
+def _place(entry: ArtifactEntry, source: str) -> str:
+    """Where an artifact goes below ``artifacts/``."""
+    return (entry.destination or source).strip("/") or "root"
 
 
 def _is_below(place: str, folder: str) -> bool:

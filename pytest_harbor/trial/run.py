@@ -11,12 +11,9 @@ are raised; the agent's and the verifier's are part of the result.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import Protocol
 
 from pytest_harbor.agent.base import AgentContext
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
@@ -41,29 +38,18 @@ from pytest_harbor.result.reward import (
     judge,
     unmet_min_reward,
 )
-from pytest_harbor.result.trial import Category, Fault, StepResult, Timing, TrialResult, Work
+from pytest_harbor.result.trial import Category, StepResult, TrialResult, Work
 from pytest_harbor.result.work import USAGE_COUNTS
 from pytest_harbor.task.layout import AGENT_LOGS, TESTS_DIR, VERIFIER_LOGS
 from pytest_harbor.trial.agent_phase import run_watched
 from pytest_harbor.trial.artifacts import Artifacts, run_hooks
 from pytest_harbor.trial.grading import grade_separately, log_homes, verifier_context
 from pytest_harbor.trial.healthcheck import wait_until_healthy
+from pytest_harbor.trial.phases import PhaseObserver, Phases
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
 from pytest_harbor.trial.step_setup import StepSetupError, set_up_step
 from pytest_harbor.verifier.base import Verifier, VerifierReport
-
-
-class PhaseObserver(Protocol):
-    """Is told when a phase begins and ends; ``step`` is empty in a single-step task."""
-
-    def before_phase(self, phase: str, step: str, environment: Environment) -> None:
-        """A phase begins."""
-
-    def after_phase(
-        self, phase: str, step: str, environment: Environment, error: BaseException | None
-    ) -> None:
-        """A phase ended, with ``error`` if it broke."""
 
 
 class Trial:
@@ -88,7 +74,7 @@ class Trial:
         """
         self.plan = plan
         self.record = record
-        self.observer = observer
+        self._phases = Phases(record, observer)
         self._make_environment = make_environment
         self._labels = labels
         self.config = plan.config_json(record)
@@ -121,7 +107,7 @@ class Trial:
             UnsupportedError: The backend cannot give it, or a verifier's; nothing was built.
             EnvironmentFault: It cannot be had; the trial is over.
         """
-        with self._phase(self.result, "environment", "", environment):
+        with self._phases.phase(self.result, "environment", "", environment):
             for request in self.plan.boxes(self.record, self._labels):
                 environment.check(request)
             environment.start(timeout_sec=self.plan.build_timeout_sec)
@@ -152,7 +138,7 @@ class Trial:
         context = self._agent_context(folders, user, limit)
         result = self.result
         try:
-            with self._phase(result, "agent_setup", "", environment):
+            with self._phases.phase(result, "agent_setup", "", environment):
                 run_watched(
                     self.plan,
                     self.record,
@@ -164,9 +150,9 @@ class Trial:
                 )
         except AgentTimeoutError:
             error = AgentSetupTimeoutError(f"set-up of the agent timed out after {limit:g} s")
-            self._add_fault(result, "agent_setup", error)
+            self._phases.add_fault(result, "agent_setup", error)
         except AgentFault as error:
-            self._add_fault(result, "agent_setup", error)
+            self._phases.add_fault(result, "agent_setup", error)
         result.agent_unable = result.fault("agent_setup") is not None
         return not result.agent_unable
 
@@ -216,7 +202,7 @@ class Trial:
         try:
             set_up_step(work, environment)
         except (StepSetupError, HealthcheckError) as error:
-            self._add_fault(result, "environment", error)
+            self._phases.add_fault(result, "environment", error)
             self.record.note(f"step {work.name} was not begun: {error}")
             return False
         return True
@@ -228,7 +214,7 @@ class Trial:
         context.step = work.step
         agent = self.plan.agent
         try:
-            with self._phase(result, "agent", work.name, environment):
+            with self._phases.phase(result, "agent", work.name, environment):
                 run_watched(
                     self.plan,
                     self.record,
@@ -239,7 +225,7 @@ class Trial:
                     work=lambda view: agent.run(work.instruction, view, context),
                 )
         except AgentFault as error:
-            self._add_fault(result, "agent", error)
+            self._phases.add_fault(result, "agent", error)
             result.agent_unable = isinstance(error, AgentUnableError)
         finally:
             _note_usage(result, context)
@@ -270,7 +256,7 @@ class Trial:
                     environment.stop()
             context = verifier_context(self.plan, work, self.record, folders, homes)
             if separate:
-                with self._timed(result, "verifier", work.name):
+                with self._phases.timed(result, "verifier", work.name):
                     report = grade_separately(
                         self.plan,
                         work,
@@ -279,14 +265,14 @@ class Trial:
                         verifier,
                         artifacts,
                         self._box,
-                        partial(self._observed, "verifier", work.name),
+                        partial(self._phases.observed, "verifier", work.name),
                     )
             else:
-                with self._phase(result, "verifier", work.name, environment):
+                with self._phases.phase(result, "verifier", work.name, environment):
                     report = verifier.verify(environment, context)
             self._take(report, result)
         except VerifierFault as fault:
-            self._add_fault(result, "verifier", fault)
+            self._phases.add_fault(result, "verifier", fault)
         finally:
             artifacts.close()
 
@@ -322,7 +308,7 @@ class Trial:
         result.verifier_exit_code, result.verifier_sec = report.exit_code, report.script_sec
         result.findings += report.findings
         if report.fault is not None:
-            self._add_fault(result, "verifier", report.fault)
+            self._phases.add_fault(result, "verifier", report.fault)
 
     # -- how it ends ----------------------------------------------------------------
 
@@ -335,7 +321,7 @@ class Trial:
             text = "" if known else "".join(traceback.format_exception(error))
             running = self.result.steps[-1] if self.result.steps else self.result
             phase = next(reversed(running.timings), "environment")
-            self._add_fault(self.result, phase, error, text)
+            self._phases.add_fault(self.result, phase, error, text)
             self.result.category = "environment"
         self.write()
         return self.result
@@ -375,55 +361,13 @@ class Trial:
         try:
             return judge(reward, options.threshold, options.reward_key)
         except VerifierFault as fault:
-            self._add_fault(work, "verifier", fault)
+            self._phases.add_fault(work, "verifier", fault)
             return None
 
     def _category(self) -> Category:
         if any(work.agent_unable for work in self.result.works):
             return "agent"
         return "reward" if self.result.verdict is not None else "task"
-
-    # -- helpers --------------------------------------------------------------------
-
-    @contextmanager
-    def _phase(
-        self, result: Work, phase: str, step: str, environment: Environment
-    ) -> Iterator[None]:
-        """Time a phase and tell the observer; nothing is caught."""
-        with self._timed(result, phase, step), self._observed(phase, step, environment):
-            yield
-
-    @contextmanager
-    def _timed(self, result: Work, phase: str, step: str) -> Iterator[None]:
-        started = datetime.now(UTC)
-        result.timings[phase] = Timing(started)
-        where = f"{phase} of step {step}" if step else phase
-        self.record.note(f"{where} begins")
-        ending = ""
-        try:
-            yield
-        except BaseException as error:
-            ending = f": {type(error).__name__}"
-            raise
-        finally:
-            result.timings[phase] = Timing(started, datetime.now(UTC))
-            self.record.note(f"{where} ends{ending}")
-
-    @contextmanager
-    def _observed(self, phase: str, step: str, environment: Environment) -> Iterator[None]:
-        error: BaseException | None = None
-        try:
-            self.observer.before_phase(phase, step, environment)
-            yield
-        except BaseException as caught:
-            error = caught
-            raise
-        finally:
-            self.observer.after_phase(phase, step, environment, error)
-
-    def _add_fault(self, work: Work, phase: str, error: BaseException, text: str = "") -> None:
-        fault = Fault.of(phase, error, text)
-        work.faults.append(replace(fault, message=self.record.redactor.text(fault.message)))
 
 
 def _note_usage(work: Work, context: AgentContext) -> None:

@@ -8,13 +8,13 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pytest_harbor.environment.docker.attach import Deadline, DeadlinePassedError
+from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.build_log import BuildLog
 from pytest_harbor.environment.docker.client import Endpoint, Engine
+from pytest_harbor.environment.docker.program import END_SEC, wait_for
 from pytest_harbor.errors import ImageBuildError
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _FIRST_API_WITH_BUILDKIT = (1, 39)
 _PROBE_SEC = 30
-_END_SEC = 5
 
 
 def is_usable(engine: Engine) -> bool:
@@ -84,12 +83,9 @@ def run_logged(
     reader = threading.Thread(target=_copy, args=(process, log), daemon=True)
     reader.start()
     try:
-        return process.wait(deadline.remaining)
-    except subprocess.TimeoutExpired as error:
-        raise DeadlinePassedError from error
+        return wait_for(process, deadline, (signal.SIGTERM, signal.SIGKILL))
     finally:
-        _end(process)
-        reader.join(_END_SEC)
+        reader.join(END_SEC)
 
 
 def _arguments(endpoint: Endpoint, request: BuildRequest) -> list[str]:
@@ -109,14 +105,3 @@ def _copy(process: subprocess.Popen[str], log: BuildLog) -> None:
         with process.stdout as lines:
             for line in lines:
                 log.write(line)
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End the group, the plugin as well: it is a child of the CLI and does the work."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        if process.poll() is not None:
-            return
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_END_SEC)

@@ -10,14 +10,14 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
-from pytest_harbor.environment.docker.attach import Deadline, DeadlinePassedError
+from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.program import wait_for
 from pytest_harbor.errors import UnsupportedError
 
 CONFIG_LIMIT_SEC = 30.0
@@ -26,7 +26,6 @@ CONFIG_LIMIT_SEC = 30.0
 MAX_OUTPUT_BYTES = 32 * 1024 * 1024
 _TAIL_BYTES = 8 * 1024
 _PROBE_SEC = 30
-_END_SEC = 5
 
 # What compose needs of this process; everything else could be read by ${NAME} in a task's file.
 _PASSED_ON = (
@@ -180,22 +179,8 @@ class ComposeCli:
             stderr=err,
             start_new_session=True,
         )
-        try:
-            return process.wait(deadline.remaining)
-        except subprocess.TimeoutExpired as error:
-            raise DeadlinePassedError from error
-        finally:
-            _kill_group(process)
-
-
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the CLI and the plugin below it, which takes no notice of gentler signals."""
-    if process.poll() is not None:
-        return
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(_END_SEC)
+        # It takes no notice of gentler signals while it reads a file.
+        return wait_for(process, deadline, (signal.SIGKILL,))
 
 
 def _whole(file: IO[bytes]) -> str:
