@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
 from pytest_harbor.errors import EnvironmentFault, UnsupportedError
+from pytest_harbor.result.network import RefusedConnection
+from pytest_harbor.task.network import NetworkPolicy
 
 if TYPE_CHECKING:
     from pytest_harbor.environment.process import Process
@@ -86,6 +89,38 @@ class DownloadReport:
 
 
 @dataclass(frozen=True, slots=True)
+class Change:
+    """One path that differs from the image.
+
+    Attributes:
+        path: Absolute, in the box.
+        kind: ``added``, ``changed`` (content, mode, owner or time; or what lies in a
+            folder) or ``deleted``.
+        type: What is there now: ``file``, ``folder``, ``link`` or ``other``; empty where
+            nothing is or the backend cannot tell.
+    """
+
+    path: str
+    kind: Literal["added", "changed", "deleted"]
+    type: Literal["file", "folder", "link", "other", ""] = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningProcess:
+    """A process of the box, as it is seen from outside.
+
+    Attributes:
+        pid: On the engine's machine.
+        parent: The same of its parent.
+        command: Its command line, as it tells itself; anything may stand there.
+    """
+
+    pid: int
+    parent: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentRequest:
     """What a trial wants of a backend; a backend is a callable from this to an environment.
 
@@ -98,7 +133,12 @@ class EnvironmentRequest:
         env: Variables of every command, resolved; values may be secret.
         role: ``"agent"``: the box that the agent works in; ``"verifier"``: a box of the
             verifier's own, which has no part in the agent's network or files.
-        network: ``"public"`` or ``"none"``, from start to end.
+        network: Every policy that the box will have, in order, without repetitions; the
+            first holds from its start, the others from :meth:`Environment.set_network_policy`.
+        uplink: Name of a network on the engine through which the box reaches the outside;
+            None: one of the run's own.
+        runtime: The engine's runtime for the box's containers, as ``runsc``; None: its default.
+        hardened: Programs may not gain rights by set-id bits (``no-new-privileges``).
         cpus: Number of cores; None: no limit.
         memory_mb: MiB; None: no limit.
         storage_mb: MiB; None: no limit; backends that cannot limit it say so in a note.
@@ -117,7 +157,10 @@ class EnvironmentRequest:
     run_id: str
     env: Mapping[str, str]
     role: Literal["agent", "verifier"] = "agent"
-    network: Literal["public", "none"] = "public"
+    network: tuple[NetworkPolicy, ...] = (NetworkPolicy(),)
+    uplink: str | None = None
+    runtime: str | None = None
+    hardened: bool = False
     cpus: float | None = None
     memory_mb: int | None = None
     storage_mb: int | None = None
@@ -220,6 +263,87 @@ class Environment(ABC):
         Raises:
             EnvironmentFault: Something may be left behind.
         """
+
+    def set_network_policy(self, policy: NetworkPolicy) -> None:
+        """From now on, let through what ``policy`` says and nothing else.
+
+        Connections that it does not allow end. Beside the policy that the box has now, only
+        those of :attr:`EnvironmentRequest.network` can be set.
+
+        Raises:
+            UnsupportedError: This backend, or this box, cannot do that; nothing has changed.
+            EnvironmentFault: It could not be done; nothing more is let through than before.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot change what its network lets through")
+
+    def expect_network_policy(self, policy: NetworkPolicy) -> None:
+        """``policy`` will be set soon: whatever takes time may be begun in the background."""
+
+    def refused_connections(self) -> Sequence[RefusedConnection]:
+        """What was refused since the last call, or since the policy was set, if that is later.
+
+        Empty for a box that has no network at all: there nobody is to be asked.
+        """
+        return ()
+
+    def begin_watch(self) -> None:
+        """Note which processes live now, for :meth:`left_running`."""
+
+    def left_running(self) -> Sequence[RunningProcess] | None:
+        """Processes that were started since :meth:`begin_watch`; seen from outside the box.
+
+        Returns:
+            None where the backend cannot tell.
+        """
+        return None
+
+    def changes(self) -> Sequence[Change] | None:
+        """Files that differ from the image's, seen from outside; in the order of their paths.
+
+        Returns:
+            None where the backend cannot tell.
+        """
+        return None
+
+    def original(self, path: str, *, max_bytes: int = 64 * 1024**2) -> bytes:
+        """A file as the box's image has it; links are not followed.
+
+        Raises:
+            FileNotFoundError: The image has no such file.
+            TransferError: It is no regular file, or larger than ``max_bytes``.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot read files of its image")
+
+    def private_view(self, folders: Collection[str]) -> AbstractContextManager[Environment]:
+        """This box, but with ``folders`` that nothing which runs in it already can reach.
+
+        Commands of the view see the box's files, network and processes as always, and in
+        the place of each folder one of their own: empty at first, and gone at the end.
+        Uploads and downloads of the view that name such a folder mean the view's own.
+
+        Raises:
+            UnsupportedError: This backend cannot do that.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot grade out of reach of its processes")
+
+    def fork(
+        self,
+        network: tuple[NetworkPolicy, ...],
+        *,
+        restore: Collection[str],
+        remove: Collection[str],
+    ) -> Environment:
+        """A second box, not yet started, with this one's files and none of its processes.
+
+        Args:
+            network: As in :class:`EnvironmentRequest`.
+            restore: Files and links that the second box has as the image has them.
+            remove: Files, links and folders that the second box lacks.
+
+        Raises:
+            UnsupportedError: This backend cannot do that.
+        """
+        raise UnsupportedError(f"{type(self).__name__} cannot make a second box of its files")
 
     @abstractmethod
     def exec(

@@ -17,6 +17,26 @@ _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LIKE_IPV4 = re.compile(r"\d+(?:\.\d+){3}")
 
 
+HOST_MACHINE = "host.docker.internal"
+"""Name of the engine's machine, for endpoints that live there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A server of the run's own, as a model's API, that stays reachable under every policy.
+
+    Attributes:
+        host: A host name, an IP address, or ``HOST_MACHINE``.
+        port: The one TCP port that is let through.
+    """
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkPolicy:
     """What a phase of a trial may reach.
@@ -24,20 +44,25 @@ class NetworkPolicy:
     Attributes:
         mode: ``public`` (everything), ``no-network`` (nothing) or ``allowlist``.
         hosts: Normal form of the hosts that an allowlist lets through; none: nothing.
+        denied: Normal form of the hosts that are refused whatever else is said.
+        endpoints: What is let through whatever else is said.
     """
 
     mode: NetworkMode = "public"
     hosts: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+    endpoints: tuple[Endpoint, ...] = ()
 
     @property
     def is_open(self) -> bool:
         """Whether everything may be reached."""
-        return self.mode == "public"
+        return self.mode == "public" and not self.denied
 
     @property
     def is_closed(self) -> bool:
         """Whether nothing may be reached: no network, or a list without hosts."""
-        return self.mode == "no-network" or (self.mode == "allowlist" and not self.hosts)
+        lets_hosts_through = self.mode == "public" or (self.mode == "allowlist" and self.hosts)
+        return not lets_hosts_through and not self.endpoints
 
 
 def network_policy(mode: NetworkMode, hosts: Iterable[str] | None = None) -> NetworkPolicy:

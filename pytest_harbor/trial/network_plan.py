@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from pytest_harbor.errors import UnsupportedError
 from pytest_harbor.task.model import Step, Task
 from pytest_harbor.task.network import NetworkPolicy
 
@@ -79,23 +78,6 @@ def _work(task: Task, step: Step | None) -> WorkNetwork:
     own = (table.verifier.network_policy if table else None) or config.verifier.network_policy
     box = task.verifier_box(step).config.network_policy
     return WorkNetwork(agent, own or box, separate=True)
-
-
-def container_network(*policies: NetworkPolicy) -> Literal["public", "none"]:
-    """The network of a box that keeps one policy from start to end.
-
-    Raises:
-        UnsupportedError: A policy changes, or names hosts. Such a trial is refused, never
-            run in the open.
-    """
-    if all(policy.is_open for policy in policies):
-        return "public"
-    if all(policy.is_closed for policy in policies):
-        return "none"
-    wanted = ", ".join(dict.fromkeys(in_words(policy) for policy in policies))
-    listed = any(not policy.is_open and not policy.is_closed for policy in policies)
-    what = "an allowlist of hosts" if listed else "a network policy that changes by phase"
-    raise UnsupportedError(f"this version cannot enforce {what} ({wanted})")
 
 
 def in_words(policy: NetworkPolicy) -> str:

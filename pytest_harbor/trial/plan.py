@@ -14,6 +14,7 @@ from pytest_harbor.environment.base import EnvironmentRequest
 from pytest_harbor.task.artifacts import ArtifactEntry
 from pytest_harbor.task.config import CollectConfig, EnvironmentConfig, HealthcheckConfig
 from pytest_harbor.task.model import Step, Task, VerifierBox
+from pytest_harbor.task.network import NetworkPolicy
 from pytest_harbor.task.template import (
     MIN_KEY_CHARS,
     is_sensitive_name,
@@ -21,7 +22,7 @@ from pytest_harbor.task.template import (
     secret_values,
 )
 from pytest_harbor.trial.limits import Multipliers
-from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork, container_network
+from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork
 from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.trial.secrets import Redactor
 from pytest_harbor.trial.support import require_supported
@@ -171,7 +172,7 @@ class TrialPlan:
             self.task.environment_dir,
             self.environment_env,
             "agent",
-            container_network(*self.network.of_agents_box()),
+            tuple(dict.fromkeys(self.network.of_agents_box())),
             record,
             labels,
         )
@@ -186,7 +187,7 @@ class TrialPlan:
             work.box.build_folder,
             work.box_env,
             "verifier",
-            container_network(work.network.verifier),
+            (work.network.verifier,),
             record,
             labels,
         )
@@ -204,7 +205,7 @@ class TrialPlan:
         folder: Path,
         env: Mapping[str, str],
         role: Literal["agent", "verifier"],
-        network: Literal["public", "none"],
+        network: tuple[NetworkPolicy, ...],
         record: TrialRecord,
         labels: Mapping[str, str],
     ) -> EnvironmentRequest:
@@ -247,10 +248,6 @@ def plan_trial(
         HarborError: Something must be mended first, such as a missing variable.
     """
     require_supported(task)
-    container_network(*network.of_agents_box())
-    for work in network.works:
-        if work.separate:
-            container_network(work.verifier)
     agent.check(task)
     steps: tuple[Step | None, ...] = task.steps or (None,)
     works = tuple(

@@ -1,6 +1,5 @@
 """What is settled before anything is built: secrets, networks, what is refused."""
 
-import itertools
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pytest_harbor.errors import MissingVariableError, UnsupportedError
 from pytest_harbor.task.network import NetworkPolicy
 from pytest_harbor.task.reader import read_task
 from pytest_harbor.trial.limits import Multipliers
-from pytest_harbor.trial.network_plan import container_network, task_network
+from pytest_harbor.trial.network_plan import task_network
 from pytest_harbor.trial.plan import RunOptions, TrialPlan, plan_trial
 from pytest_harbor.trial.record import TrialRecord
 
@@ -140,28 +139,6 @@ def test_resources_are_scaled_and_whole(plan: Any, tmp_path: Path) -> None:
 
 
 # --- networks
-
-
-@pytest.mark.parametrize(
-    "policies", list(itertools.product([PUBLIC, CLOSED, EMPTY, LISTED], repeat=3))
-)
-def test_a_box_has_one_policy_from_start_to_end_or_is_refused(
-    policies: tuple[NetworkPolicy, ...],
-) -> None:
-    kinds = {
-        "open" if policy == PUBLIC else "listed" if policy == LISTED else "closed"
-        for policy in policies
-    }
-    if kinds == {"open"}:
-        assert container_network(*policies) == "public"
-    elif kinds == {"closed"}:
-        assert container_network(*policies) == "none"
-    else:
-        with pytest.raises(UnsupportedError) as caught:
-            container_network(*policies)
-        named = "an allowlist of hosts" if "listed" in kinds else "a network policy that changes"
-        assert f"cannot enforce {named}" in str(caught.value)
-        assert ("allowlist example.com" in str(caught.value)) is ("listed" in kinds)
 
 
 @pytest.mark.parametrize(
