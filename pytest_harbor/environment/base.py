@@ -137,6 +137,8 @@ class EnvironmentRequest:
             first holds from its start, the others from :meth:`Environment.set_network_policy`.
         uplink: Name of a network on the engine through which the box reaches the outside;
             None: one of the run's own.
+        gateway_image: A ready image with the tools that hold a policy, for engines that
+            cannot build one; None: the backend makes its own where it needs one.
         runtime: The engine's runtime for the box's containers, as ``runsc``; None: its default.
         hardened: Programs may not gain rights by set-id bits (``no-new-privileges``).
         cpus: Number of cores; None: no limit.
@@ -159,6 +161,7 @@ class EnvironmentRequest:
     role: Literal["agent", "verifier"] = "agent"
     network: tuple[NetworkPolicy, ...] = (NetworkPolicy(),)
     uplink: str | None = None
+    gateway_image: str | None = None
     runtime: str | None = None
     hardened: bool = False
     cpus: float | None = None
@@ -178,6 +181,12 @@ class Environment(ABC):
     Not thread-safe: one trial owns it. Every method but :meth:`start`, :meth:`stop`
     and the properties needs a started environment.
     """
+
+    network_control: Literal["none", "fixed", "changing"] = "none"
+    """What becomes of :attr:`EnvironmentRequest.network`: ``none``, the box's network is open
+    whatever is asked; ``fixed``, its first policy holds from start to end; ``changing``, the
+    others can be set, too. A trial that asks for more is skipped before anything is built;
+    of what it says it can, a backend refuses in :meth:`check` what it cannot for this box."""
 
     @property
     @abstractmethod

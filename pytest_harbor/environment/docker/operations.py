@@ -53,6 +53,8 @@ done 2>/dev/null
 class ContainerOperations(Environment):
     """What can be done with a container that runs; how it came to run is a subclass's."""
 
+    network_control = "changing"
+
     def __init__(self, engine: Engine, name: str) -> None:
         self._engine = engine
         self._name = name
