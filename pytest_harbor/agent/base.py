@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_harbor.agent.mcp_client import McpConnection
     from pytest_harbor.environment.base import Environment
     from pytest_harbor.task.model import Step, Task
+    from pytest_harbor.task.network import Endpoint
 
 
 @dataclass(slots=True)
@@ -124,6 +125,9 @@ class Agent(ABC):
     keeps_time: bool = False
     """The agent gives ``context.timeout_sec`` to its one command. The others are watched:
     at the limit their commands are killed and the environment answers them no more."""
+    endpoints: tuple[Endpoint, ...] = ()
+    """Servers that stay reachable while this agent is set up and works, whatever the policy
+    says: its model's API, where it runs inside the environment. They stand in the result."""
     uses_task_tools: bool = True
     """False: the task's MCP servers and skills mean nothing to this agent."""
     supports_mcp: bool = True

@@ -35,3 +35,25 @@ class RefusedConnection:
             "protocol": self.protocol,
             "count": self.count,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRefusals:
+    """What was refused while one phase of a trial ran.
+
+    Attributes:
+        phase: ``environment``, ``agent_setup``, ``agent`` or ``verifier``.
+        step: The step's name; empty in a single-step task and before the first step.
+        refused: Destinations, the most often refused first.
+        more: Tries to reach further destinations, which are not listed.
+    """
+
+    phase: str
+    step: str
+    refused: tuple[RefusedConnection, ...]
+    more: int = 0
+
+    @property
+    def count(self) -> int:
+        """Tries in all."""
+        return sum(one.count for one in self.refused) + self.more

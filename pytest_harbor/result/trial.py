@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from pytest_harbor.result.network import PhaseRefusals
 from pytest_harbor.result.reward import Number, Verdict
 from pytest_harbor.result.work import (
     HARBOR_PHASES,
@@ -52,6 +53,7 @@ class TrialResult(Work):
         threshold: Reward at which the trial passes.
         separate: The trial was graded in a box of the verifier's own.
         network: The policy of each phase, as applied.
+        refusals: What the network refused, phase by phase.
         step_names: Every step that the task declares; empty for a single-step task.
         steps: The steps that were begun.
         harbor_rewards: The number that Harbor would give, where it differs from ``reward``.
@@ -71,6 +73,7 @@ class TrialResult(Work):
     threshold: float = 1.0
     separate: bool = False
     network: Mapping[str, Any] = field(default_factory=dict)
+    refusals: list[PhaseRefusals] = field(default_factory=list)
     step_names: tuple[str, ...] = ()
     steps: list[StepResult] = field(default_factory=list)
     harbor_rewards: dict[str, Number] | None = None
@@ -168,6 +171,7 @@ class TrialResult(Work):
             "attempt": self.attempt,
             "threshold": self.threshold,
             "network": dict(self.network),
+            "refused_connections": sum(phase.count for phase in self.refusals),
             "harbor_rewards": self.harbor_rewards,
             "skip_reason": self.skip_reason or None,
             "usage": {name: self.total_usage(name) for name in USAGE_COUNTS},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator
@@ -64,11 +64,29 @@ class NetworkPolicy:
         lets_hosts_through = self.mode == "public" or (self.mode == "allowlist" and self.hosts)
         return not lets_hosts_through and not self.endpoints
 
+    def same_as(self, other: NetworkPolicy) -> bool:
+        """Whether both let the same through, so that nothing is to be done between them."""
+        both_open, both_closed = self.is_open and other.is_open, self.is_closed and other.is_closed
+        return self == other or both_open or both_closed
+
+    def with_endpoints(self, endpoints: Iterable[Endpoint]) -> NetworkPolicy:
+        """This policy, and what else stays reachable."""
+        return replace(self, endpoints=tuple(dict.fromkeys((*self.endpoints, *endpoints))))
+
 
 def network_policy(mode: NetworkMode, hosts: Iterable[str] | None = None) -> NetworkPolicy:
     """The policy for ``mode``; hosts count in an allowlist only."""
     allowed = tuple(dict.fromkeys(hosts or ())) if mode == "allowlist" else ()
     return NetworkPolicy(mode, allowed)
+
+
+def distinct(policies: Iterable[NetworkPolicy]) -> tuple[NetworkPolicy, ...]:
+    """Policies in their order, each that lets the same through as an earlier one left out."""
+    found: list[NetworkPolicy] = []
+    for policy in policies:
+        if not any(policy.same_as(known) for known in found):
+            found.append(policy)
+    return tuple(found)
 
 
 def normal_host(entry: str) -> str:

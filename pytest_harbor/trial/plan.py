@@ -14,7 +14,7 @@ from pytest_harbor.environment.base import EnvironmentRequest
 from pytest_harbor.task.artifacts import ArtifactEntry
 from pytest_harbor.task.config import CollectConfig, EnvironmentConfig, HealthcheckConfig
 from pytest_harbor.task.model import Step, Task, VerifierBox
-from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.task.network import NetworkPolicy, distinct
 from pytest_harbor.task.template import (
     MIN_KEY_CHARS,
     is_sensitive_name,
@@ -45,6 +45,11 @@ class RunOptions:
         strict_collect: A collect hook that fails is the task's fault, not only a note.
         verifier_retries: Further boxes to try where a separate verifier's box breaks.
         agent_env: For the agent's commands; values may be secret.
+        network: What the run allows; a trial has what its task allows, too.
+        uplink: The engine's network through which boxes reach the outside; None: the run's.
+        gateway_image: A ready image with the tools that hold a policy; None: made where needed.
+        runtime: The engine's runtime for boxes; None: its default.
+        hardened: Programs in a box may not gain rights by set-id bits.
     """
 
     run_id: str
@@ -58,6 +63,11 @@ class RunOptions:
     strict_collect: bool = False
     verifier_retries: int = 2
     agent_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    network: NetworkPolicy = field(default_factory=NetworkPolicy)
+    uplink: str | None = None
+    gateway_image: str | None = None
+    runtime: str | None = None
+    hardened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +182,7 @@ class TrialPlan:
             self.task.environment_dir,
             self.environment_env,
             "agent",
-            tuple(dict.fromkeys(self.network.of_agents_box())),
+            distinct(self.network.of_agents_box()),
             record,
             labels,
         )
@@ -219,6 +229,10 @@ class TrialPlan:
             env=env,
             role=role,
             network=network,
+            uplink=self.options.uplink,
+            gateway_image=self.options.gateway_image,
+            runtime=self.options.runtime,
+            hardened=self.options.hardened,
             cpus=None if wanted.cpus is None else wanted.cpus * factor,
             memory_mb=_scaled(wanted.memory_mb, factor),
             storage_mb=_scaled(wanted.storage_mb, factor),
@@ -249,6 +263,7 @@ def plan_trial(
     """
     require_supported(task)
     agent.check(task)
+    network = network.within(options.network).for_agent(agent.endpoints)
     steps: tuple[Step | None, ...] = task.steps or (None,)
     works = tuple(
         _plan_work(task, step, policies, options.multipliers)

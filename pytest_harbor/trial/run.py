@@ -45,6 +45,7 @@ from pytest_harbor.trial.agent_phase import run_watched
 from pytest_harbor.trial.artifacts import Artifacts, run_hooks
 from pytest_harbor.trial.grading import grade_separately, log_homes, verifier_context
 from pytest_harbor.trial.healthcheck import wait_until_healthy
+from pytest_harbor.trial.network_switch import NetworkSwitch, require_control
 from pytest_harbor.trial.phases import PhaseObserver, Phases
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
@@ -92,6 +93,7 @@ class Trial:
             separate=any(work.box for work in plan.works),
             step_names=tuple(work.name for work in plan.works if work.name),
         )
+        self._network = NetworkSwitch(plan, record, self.result.refusals)
         record.write_config(self.config)
 
     # -- phases ---------------------------------------------------------------------
@@ -109,8 +111,10 @@ class Trial:
         """
         with self._phases.phase(self.result, "environment", "", environment):
             for request in self.plan.boxes(self.record, self._labels):
+                require_control(environment, request)
                 environment.check(request)
             environment.start(timeout_sec=self.plan.build_timeout_sec)
+            self._network.enter(environment, "environment")
             self.result.findings += environment.notes
             check = self.plan.task.config.environment.healthcheck
             if check is not None:
@@ -128,6 +132,7 @@ class Trial:
                     self._clean_between_steps(environment, self.plan.works[number - 1])
                 if not self._run_work(number, work, environment, verifier):
                     break
+        self._network.leave()
         self._settle()
         return self.result
 
@@ -137,6 +142,7 @@ class Trial:
         folders = self.record.folders(self.plan.works[0].name)
         context = self._agent_context(folders, user, limit)
         result = self.result
+        self._network.enter(environment, "agent_setup")
         try:
             with self._phases.phase(result, "agent_setup", "", environment):
                 run_watched(
@@ -185,6 +191,7 @@ class Trial:
             step = StepResult(name=work.name, separate=work.box is not None)
             self.result.steps.append(step)
             result = step
+            self._network.enter(environment, "environment", work.name)
             if not self._set_up_step(work, step, environment):
                 return False
         self._run_agent(work, result, folders, environment)
@@ -213,6 +220,7 @@ class Trial:
         context = self._agent_context(folders, work.agent_user, work.agent_timeout_sec)
         context.step = work.step
         agent = self.plan.agent
+        self._network.enter(environment, "agent", work.name)
         try:
             with self._phases.phase(result, "agent", work.name, environment):
                 run_watched(
@@ -253,6 +261,7 @@ class Trial:
                 homes = {"verifier": folders.verifier_dir}
                 if is_last:
                     # The agent's box is gone before the verifier's is there.
+                    self._network.leave()
                     environment.stop()
             context = verifier_context(self.plan, work, self.record, folders, homes)
             if separate:
@@ -265,9 +274,14 @@ class Trial:
                         verifier,
                         artifacts,
                         self._box,
-                        partial(self._phases.observed, "verifier", work.name),
+                        self._network.in_verifiers_box(
+                            work.network.verifier,
+                            work.name,
+                            partial(self._phases.observed, "verifier", work.name),
+                        ),
                     )
             else:
+                self._network.enter(environment, "verifier", work.name)
                 with self._phases.phase(result, "verifier", work.name, environment):
                     report = verifier.verify(environment, context)
             self._take(report, result)
@@ -314,6 +328,7 @@ class Trial:
 
     def fail(self, error: BaseException) -> TrialResult:
         """The trial was cut off by something that is not part of a result."""
+        self._network.leave()
         if isinstance(error, UnsupportedError):
             self.result.category, self.result.skip_reason = "skipped", str(error)
         else:

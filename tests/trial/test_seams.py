@@ -154,7 +154,7 @@ def test_every_hook_is_called(make_task, run_tasks, pytester):
             seen.append(f"agent {name}")
 
         def pytest_harbor_make_environment(config, item, request):
-            seen.append(f"environment {request.network}")
+            seen.append(f"environment {request.network[0].mode}")
 
         def pytest_harbor_make_verifier(config, task):
             seen.append("verifier")

@@ -180,7 +180,6 @@ def test_one_policy_may_be_laid_over_all_phases(make_task: Any) -> None:
     [
         ("os = 'windows'\n", NopAgent(), "windows tasks"),
         ("tpu = { type = 'v5', topology = '2x4' }\n", NopAgent(), "tasks that need a TPU"),
-        ("network_mode = 'allowlist'\nallowed_hosts = ['a.example']\n", NopAgent(), "allowlist"),
     ],
 )
 def test_what_cannot_be_run_is_refused_by_name(
