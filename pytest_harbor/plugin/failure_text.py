@@ -27,6 +27,7 @@ _LINE_CHARS = 500
 _MESSAGE_CHARS = 4000
 _SHOWN_TESTS = 10
 _SHOWN_REWARDS = 20
+_SHOWN_REFUSALS = 3
 _NAME_CHARS = 80
 
 # Colours and titles of terminals: CSI and OSC sequences.
@@ -49,7 +50,7 @@ def failure_text(item: pytest.Item, result: TrialResult, *, kept: str = "") -> s
     for step in result.steps:
         parts.append(step_headline(step))
         parts += [f"  {line}" for line in _work_lines(step, step_headline(step))]
-    parts += _evidence(result)
+    parts += [refusals_line(result), *_evidence(result)]
     parts += [_times(result), f"logs: {_short(result.trial_dir)}"]
     if kept:
         parts.append(kept)
@@ -143,6 +144,20 @@ def headline(result: TrialResult) -> str:
         "environment": "environment fault",
     }.get(result.category or "", "no result")
     return f"{blame}: {_short_of(first.message)}" if first else blame
+
+
+def refusals_line(result: TrialResult) -> str:
+    """One line: how much the network refused, and what most often; empty for nothing."""
+    total = sum(phase.count for phase in result.refusals)
+    if not total:
+        return ""
+    phases = " and ".join(dict.fromkeys(one.phase.replace("_", " ") for one in result.refusals))
+    listed = [one for phase in result.refusals for one in phase.refused]
+    most = sorted(listed, key=lambda one: -one.count)[:_SHOWN_REFUSALS]
+    named = ", ".join(f"{one}{f' ×{one.count}' if one.count > 1 else ''}" for one in most)
+    what = "refused connection" if total == 1 else "refused connections"
+    where = f"the {phases} {'phases' if ' and ' in phases else 'phase'}"
+    return f"network: {total} {what} in {where}, as {named}; all in network.json"
 
 
 def again(item: pytest.Item) -> str:

@@ -59,14 +59,15 @@ def harbor_agent(request: pytest.FixtureRequest, harbor_task: Task) -> Agent:
 
 
 @pytest.fixture
-def harbor_network_policy(harbor_task: Task) -> NetworkPlan:
+def harbor_network_policy(harbor_task: Task, harbor_job: Job) -> NetworkPlan:
     """The policy of each phase. Override it to tighten or open a task.
 
-    An override may give a plan, or a single policy or mode for all phases.
+    An override may give a plan, or a single policy or mode for all phases. What the run does
+    not allow (``--harbor-network``) no override opens.
     """
     from pytest_harbor.trial.network_plan import task_network
 
-    return task_network(harbor_task)
+    return task_network(harbor_task).within(harbor_job.options.network)
 
 
 @pytest.fixture

@@ -58,6 +58,11 @@ class Job(NamedTuple):
             allow_privileged=wanted.allow_privileged,
             strict_collect=wanted.strict_collect,
             agent_env=wanted.agent_env,
+            network=wanted.network.policy,
+            uplink=wanted.uplink,
+            gateway_image=wanted.gateway_image,
+            runtime=wanted.runtime,
+            hardened=wanted.hardened,
         )
 
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from pytest_harbor.plugin.network_options import (
+    endpoint,
+    engine_name,
+    host_entry,
+    image_name,
+    network_mode,
+)
 from pytest_harbor.plugin.option_values import (
     above_zero,
     assignment,
@@ -177,6 +184,64 @@ OPTIONS = (
     Option(
         "--harbor-ignore-separate-verifier",
         "Grade every task in the agent's environment, which the agent may have tampered with",
+        None,
+        "bool",
+    ),
+    Option(
+        "--harbor-network",
+        "What trials may reach: public, no-network or allowlist; a phase reaches only what its "
+        "task allows, too (default: what the task allows)",
+        network_mode,
+        "string",
+        "MODE",
+    ),
+    Option(
+        "--harbor-allow-host",
+        "Host that trials may reach where their task allows it, repeatable: a name, *.suffix, an "
+        "IP address or a CIDR network; means --harbor-network=allowlist",
+        host_entry,
+        "args",
+        "HOST",
+    ),
+    Option(
+        "--harbor-deny-host",
+        "Host that no trial reaches, repeatable, as --harbor-allow-host",
+        host_entry,
+        "args",
+        "HOST",
+    ),
+    Option(
+        "--harbor-endpoint",
+        "Server of the run's own that trials reach under every policy, as a model's API, "
+        "repeatable; host.docker.internal is the engine's machine",
+        endpoint,
+        "args",
+        "URL|HOST:PORT",
+    ),
+    Option(
+        "--harbor-uplink",
+        "The engine's network through which trials reach the outside (default: the run's own)",
+        engine_name,
+        "string",
+        "NETWORK",
+    ),
+    Option(
+        "--harbor-gateway-image",
+        "Ready image of the gateway that restricts networks, for engines that cannot build it",
+        image_name,
+        "string",
+        "IMAGE",
+    ),
+    Option(
+        "--harbor-runtime",
+        "The engine's runtime for the tasks' containers, as runsc (default: the engine's)",
+        engine_name,
+        "string",
+        "NAME",
+    ),
+    Option(
+        "--harbor-hardened",
+        "Programs in containers may not gain rights by set-id bits; breaks sudo and su",
         None,
         "bool",
     ),

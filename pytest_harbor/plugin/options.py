@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import pytest
 
+from pytest_harbor.plugin.network_options import NetworkSettings, network_settings
 from pytest_harbor.plugin.option_table import COMMAND_AGENT, OPTIONS, Option
 from pytest_harbor.plugin.option_values import env_table, missing_text
 from pytest_harbor.task.overrides import TaskOverrides
@@ -47,6 +48,11 @@ class Settings:
         setup_timeout_multiplier: Factor for the agent's set-up.
         build_timeout_multiplier: Factor for the environment's build and start.
         resource_multiplier: Factor for CPU, memory and disk.
+        network: What the run lets trials reach.
+        uplink: The engine's network to the outside; None: the run's own.
+        gateway_image: Ready image of the gateway; None: made where needed.
+        runtime: The engine's runtime of containers; None: its default.
+        hardened: Programs in containers may not gain rights.
         rebuild: Build images again.
         allow_privileged: A compose file may ask for rights over the host.
         strict_collect: A collect hook that fails is the task's fault.
@@ -73,6 +79,11 @@ class Settings:
     setup_timeout_multiplier: float
     build_timeout_multiplier: float
     resource_multiplier: float
+    network: NetworkSettings
+    uplink: str | None
+    gateway_image: str | None
+    runtime: str | None
+    hardened: bool
     rebuild: bool
     allow_privileged: bool
     strict_collect: bool
@@ -144,6 +155,11 @@ def _resolve(config: pytest.Config) -> Settings:
         setup_timeout_multiplier=value["setup_timeout_multiplier"] or timeouts,
         build_timeout_multiplier=value["build_timeout_multiplier"] or timeouts,
         resource_multiplier=value["resource_multiplier"] or 1.0,
+        network=_network(config, value),
+        uplink=value["uplink"],
+        gateway_image=value["gateway_image"],
+        runtime=value["runtime"],
+        hardened=bool(value["hardened"]),
         rebuild=bool(value["rebuild"]),
         allow_privileged=bool(value["allow_privileged"]),
         strict_collect=bool(value["strict_collect"]),
@@ -167,6 +183,15 @@ def _value(config: pytest.Config, option: Option) -> Any:
     except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
         place = f"{config.inipath}: " if config.inipath else ""
         raise pytest.UsageError(f"{place}{option.name}: {error}") from None
+
+
+def _network(config: pytest.Config, value: Mapping[str, Any]) -> NetworkSettings:
+    names = ("network", "allow_host")
+    given = {name: config.getoption(f"harbor_{name}", None) is not None for name in names}
+    try:
+        return network_settings(value, given)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
 
 
 def _agents(names: Sequence[str], command: str | None) -> tuple[str, ...]:

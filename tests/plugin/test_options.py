@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_harbor.plugin.network_options import NetworkSettings
 from pytest_harbor.plugin.options import Settings, settings
 from pytest_harbor.task.overrides import TaskOverrides
 
@@ -42,6 +43,11 @@ def test_defaults(resolved, project):
         setup_timeout_multiplier=1.0,
         build_timeout_multiplier=1.0,
         resource_multiplier=1.0,
+        network=NetworkSettings(),
+        uplink=None,
+        gateway_image=None,
+        runtime=None,
+        hardened=False,
         rebuild=False,
         allow_privileged=False,
         strict_collect=False,
@@ -74,6 +80,15 @@ CASES = [
     ("keep", "all", "keep", "all"),
     ("image", "acme/{task}:1", "overrides", TaskOverrides(image="acme/{task}:1")),
     ("verifier_image", "x:{task}", "overrides", TaskOverrides(verifier_image="x:{task}")),
+    ("network", "no-network", "network", NetworkSettings("no-network")),
+    ("network", "public", "network", NetworkSettings()),
+    ("allow_host", "*.A.example.", "network", NetworkSettings("allowlist", ("*.a.example",))),
+    ("deny_host", "10.0.0.0/8", "network", NetworkSettings(denied=("10.0.0.0/8",))),
+    ("endpoint", "a.example:81", "network", NetworkSettings(endpoints=("a.example:81",))),
+    ("endpoint", "https://a.example/v1", "network", NetworkSettings(endpoints=("a.example:443",))),
+    ("uplink", "my_net-1", "uplink", "my_net-1"),
+    ("gateway_image", "acme.example/gateway:1", "gateway_image", "acme.example/gateway:1"),
+    ("runtime", "runsc", "runtime", "runsc"),
 ]
 
 
@@ -95,7 +110,8 @@ def test_switches_for_tasks(resolved, project, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["rebuild", "allow_privileged", "strict", "strict_collect", "ignore_timeouts"]
+    "name",
+    ["rebuild", "allow_privileged", "strict", "strict_collect", "ignore_timeouts", "hardened"],
 )
 def test_switches(resolved, project, name):
     assert getattr(resolved(f"--harbor-{name.replace('_', '-')}"), name) is True
@@ -199,6 +215,22 @@ REFUSED = [
     ("verifier_image", "acme/{task!r}", "unknown placeholder {task!r}; accepted is {task}"),
     ("verifier_image", "acme/{task", "expected '}'"),
     ("image", " ", "expected the name of an image"),
+    ("network", "open", "expected public, no-network, allowlist, got 'open'"),
+    ("allow_host", "https://a.example", "a URL; write only its host name"),
+    ("allow_host", "a.*.b", "only *.suffix is accepted"),
+    ("allow_host", "999.1.1.1", "looks like an IPv4 address and is none"),
+    ("deny_host", "10.0.0.1/8", "not a network"),
+    ("endpoint", "ftp://a.example", "'ftp' is no scheme of an endpoint"),
+    ("endpoint", "a.example", "an endpoint needs a port from 1 to 65535"),
+    ("endpoint", "a.example:70000", "a number from 1 to 65535"),
+    ("endpoint", "*.example:80", "an endpoint is one host, not '*.example'"),
+    ("endpoint", "https://user:pw@a.example", "without a user and a password"),
+    ("endpoint", "http://localhost:8000/v1", "write host.docker.internal for the engine's machine"),
+    ("endpoint", "127.0.0.2:80", "nothing in a container reaches this machine's loopback"),
+    ("endpoint", "[::1]:80", "write host.docker.internal"),
+    ("uplink", "my net", "expected a name of letters, digits"),
+    ("gateway_image", "a b", "expected the name of an image, got 'a b'"),
+    ("runtime", "-x", "expected a name of letters, digits"),
 ]
 
 
@@ -234,6 +266,37 @@ def test_the_command_agent_needs_a_command(project):
     result = project.run("--harbor-agent=command")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*needs --harbor-agent-command*"])
+
+
+@pytest.mark.parametrize("mode", ["public", "no-network"])
+def test_hosts_beside_a_mode_that_has_none_are_refused(project, mode):
+    told = f"*harbor_allow_host names hosts (a.example), and harbor_network is {mode};*"
+    by_line = project.run("--harbor-allow-host=a.example", f"--harbor-network={mode}")
+    project.ini("harbor_allow_host = a.example", f"harbor_network = {mode}")
+    for result in (by_line, project.run()):
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([told])
+
+
+def test_an_allowlist_needs_a_host(project):
+    result = project.run("--harbor-network=allowlist")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*no host is named: add --harbor-allow-host=HOST, or*no-network*"])
+
+
+def test_the_command_lines_word_on_the_network_outranks_the_ini_files(resolved, project):
+    project.ini("harbor_network = no-network")
+    listed = NetworkSettings("allowlist", ("a.example",))
+    assert resolved("--harbor-allow-host=a.example").network == listed
+    project.ini("harbor_allow_host = a.example")
+    assert resolved().network == listed
+    assert resolved("--harbor-network=no-network").network == NetworkSettings("no-network")
+
+
+def test_a_refused_endpoint_does_not_show_what_its_url_holds(project):
+    result = project.run("--harbor-endpoint=https://me:s3cr3t@a.example/v1")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert "s3cr3t" not in result.stderr.str() + result.stdout.str()
 
 
 def test_keep_without_a_value_means_failed_and_takes_no_path(resolved, project):
