@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from urllib.parse import SplitResult, urlsplit
 
-from pytest_harbor.task.network import HOST_MACHINE, Endpoint, normal_host
+from pytest_harbor.task.network import HOST_MACHINE, Endpoint, is_impossible_ipv4, normal_host
 
 _PORTS = {"https": 443, "http": 80}
 _FORMS = "https://HOST, http://HOST or HOST:PORT"
@@ -21,17 +21,24 @@ def parse_endpoint(text: str) -> Endpoint:
     scheme, separator, _rest = text.strip().partition("://")
     if separator and scheme.lower() not in _PORTS:
         raise ValueError(f"{scheme[:20]!r} is no scheme of an endpoint; accepted is {_FORMS}")
-    parts = urlsplit(text.strip() if separator else f"//{text.strip()}")
+    try:
+        parts = urlsplit(text.strip() if separator else f"//{text.strip()}")
+    except ValueError as error:
+        raise ValueError(f"not an endpoint ({error}); accepted is {_FORMS}") from None
     if "@" in parts.netloc:
         raise ValueError(f"an endpoint without a user and a password is expected: {_FORMS}")
     return Endpoint(_host(parts), _port(parts))
 
 
 def _host(parts: SplitResult) -> str:
+    if not parts.hostname:
+        raise ValueError(f"an endpoint without a host; accepted is {_FORMS}")
     try:
-        host = normal_host(parts.hostname or "")
+        host = normal_host(parts.hostname)
     except ValueError as error:
         raise ValueError(f"not the host of an endpoint ({error}); accepted is {_FORMS}") from None
+    if is_impossible_ipv4(host):
+        raise ValueError(f"{host!r} looks like an IPv4 address and is none")
     if "*" in host or "/" in host:
         raise ValueError(f"an endpoint is one host, not {host!r}; accepted is {_FORMS}")
     if _is_loopback(host):
