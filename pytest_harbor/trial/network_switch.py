@@ -233,7 +233,12 @@ def bounded(
     """The most refused destinations, without secrets; and the number of tries at the others."""
     ordered = sorted(refused, key=lambda one: -one.count)
     listed = tuple(
-        replace(one, destination=redactor.text(one.destination)[:_NAME_CHARS])
-        for one in ordered[:MAX_REFUSED]
+        replace(one, destination=_shown(one.destination, redactor)) for one in ordered[:MAX_REFUSED]
     )
     return listed, sum(one.count for one in ordered[MAX_REFUSED:])
+
+
+def _shown(name: str, redactor: Redactor) -> str:
+    """A name that the box asked for, which may be anything, on one line."""
+    clean = redactor.text(name)[:_NAME_CHARS]
+    return "".join(char if char.isprintable() else "?" for char in clean)

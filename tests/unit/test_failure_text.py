@@ -13,6 +13,7 @@ import pytest
 
 from pytest_harbor.plugin.failure_text import again, failure_text, headline, step_text
 from pytest_harbor.result.ctrf import CtrfReport, CtrfTest
+from pytest_harbor.result.network import PhaseRefusals, RefusedConnection
 from pytest_harbor.result.reward import Reward, judge
 from pytest_harbor.result.trial import Fault, StepResult, Timing, TrialResult
 
@@ -303,3 +304,51 @@ def test_from_a_folder_below_the_id_leads_back(
         "pytest",
         "../tasks/my task/task.toml::oracle",
     ]
+
+
+# --- what the network refused
+
+
+def refusals(phase: str, *refused: RefusedConnection, step: str = "", more: int = 0) -> Any:
+    return PhaseRefusals(phase, step, refused, more)
+
+
+@pytest.mark.parametrize(
+    ("found", "line"),
+    [
+        (
+            [refusals("agent", RefusedConnection("pypi.org", "tcp", 443, 2))],
+            "network: 2 refused connections in the agent phase, as pypi.org:443 (tcp) ×2;"
+            " all in network.json",
+        ),
+        (
+            [refusals("agent_setup", RefusedConnection("a.example", "dns"))],
+            "network: 1 refused connection in the agent setup phase, as a.example (dns);"
+            " all in network.json",
+        ),
+        (
+            [
+                refusals("agent", RefusedConnection("1.1.1.1", "icmp"), step="one"),
+                refusals("agent", RefusedConnection("2001:db8::1", "udp", 53), step="two"),
+                refusals("verifier", RefusedConnection("a.example", "tcp", 80, 5), more=4),
+            ],
+            "network: 11 refused connections in the agent and verifier phases, as"
+            " a.example:80 (tcp) ×5, 1.1.1.1 (icmp), 2001:db8::1:53 (udp); all in network.json",
+        ),
+    ],
+)
+def test_refused_connections_are_one_line(item: Given, found: Any, line: str) -> None:
+    text = failure_text(item(), graded({"reward": 0}, refusals=found))
+    assert [one for one in text.splitlines() if one.startswith("network:")] == [line]
+
+
+def test_names_that_were_asked_for_do_nothing_to_the_terminal_nor_fill_it(item: Given) -> None:
+    hostile = [RefusedConnection(f"\x1b[2J{n}" + "x" * 260, "dns") for n in range(50)]
+    text = failure_text(item(), graded({"reward": 0}, refusals=[refusals("agent", *hostile)]))
+    (line,) = [one for one in text.splitlines() if one.startswith("network:")]
+    assert len(line) < 1500
+    assert "\x1b" not in text
+
+
+def test_nothing_refused_is_not_told(item: Given) -> None:
+    assert "network:" not in failure_text(item(), graded({"reward": 0}))

@@ -498,5 +498,9 @@ def test_only_the_most_refused_destinations_are_listed() -> None:
     assert len(listed) == MAX_REFUSED
     assert listed[0].destination == f"{MAX_REFUSED + 10}.example"
     assert more == sum(range(1, 11))
-    (long,), _ = bounded([RefusedConnection("x" * 5000, "dns")], Redactor())
-    assert len(long.destination) < 300
+
+
+def test_a_name_that_was_asked_for_is_one_short_line() -> None:
+    (odd,), _ = bounded([RefusedConnection("a\n\x1b[2J" + "x" * 5000, "dns")], Redactor())
+    assert odd.destination.startswith("a??[2Jx")
+    assert len(odd.destination) < 300

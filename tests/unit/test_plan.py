@@ -9,7 +9,7 @@ from pytest_harbor.agent.base import Agent
 from pytest_harbor.agent.command import CommandAgent
 from pytest_harbor.agent.reference import NopAgent, OracleAgent
 from pytest_harbor.errors import MissingVariableError, UnsupportedError
-from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.task.network import Endpoint, NetworkPolicy
 from pytest_harbor.task.reader import read_task
 from pytest_harbor.trial.limits import Multipliers
 from pytest_harbor.trial.network_plan import task_network
@@ -18,7 +18,6 @@ from pytest_harbor.trial.record import TrialRecord
 
 PUBLIC = NetworkPolicy()
 CLOSED = NetworkPolicy("no-network")
-EMPTY = NetworkPolicy("allowlist")
 LISTED = NetworkPolicy("allowlist", ("example.com",))
 
 
@@ -170,6 +169,48 @@ def test_a_phase_that_says_nothing_has_the_environments_policy(
 def test_one_policy_may_be_laid_over_all_phases(make_task: Any) -> None:
     plan = task_network(read_task(make_task())).everywhere(CLOSED)
     assert set(plan.as_json().values()) == {"no-network"}
+
+
+def test_what_the_run_allows_stands_beside_what_comes_of_it(make_task: Any) -> None:
+    task = read_task(make_task(toml="=version = '1.0'\n[agent]\nnetwork_mode = 'no-network'\n"))
+    asked = {"environment": "public", "agent": "no-network", "verifier": "public"}
+    assert task_network(task).within(NetworkPolicy()).as_json() == asked
+    assert task_network(task).within(LISTED).as_json() == {
+        "environment": "allowlist example.com",
+        "agent": "no-network",
+        "verifier": "allowlist example.com",
+        "run": "allowlist example.com",
+        "asked": asked,
+    }
+    denied = NetworkPolicy(denied=("a.example",), endpoints=(Endpoint("b.example", 1),))
+    told = {"denied": ["a.example"], "endpoints": ["b.example:1"]}
+    assert task_network(task).within(denied).as_json() == {**asked, **told}
+
+
+def test_nothing_that_a_fixture_says_opens_what_the_run_closes(
+    make_task: Any, tmp_path: Path
+) -> None:
+    task = read_task(make_task())
+    settled = plan_trial(
+        task,
+        NopAgent(),
+        task_network(task).everywhere(PUBLIC),
+        RunOptions(run_id="run", job_dir=tmp_path / "job", network=CLOSED),
+        agent_name="nop",
+    )
+    assert set(settled.network.of_agents_box()) == {CLOSED}
+    request = settled.agent_box(TrialRecord(tmp_path / "job", "hello", settled.redactor), {})
+    assert request.network == (CLOSED,)
+
+
+def test_a_box_is_told_how_it_reaches_the_outside(plan: Any, tmp_path: Path) -> None:
+    wanted = {"uplink": "out", "gateway_image": "gateway:1", "runtime": "runsc", "hardened": True}
+    toml = "=version = '1.0'\n[verifier]\nenvironment_mode = 'separate'\n"
+    settled = plan(options=wanted, toml=toml)
+    boxes = list(settled.boxes(TrialRecord(tmp_path / "job", "hello", settled.redactor), {}))
+    assert [request.role for request in boxes] == ["agent", "verifier"]
+    for request in boxes:
+        assert {name: getattr(request, name) for name in wanted} == wanted
 
 
 # --- what is refused

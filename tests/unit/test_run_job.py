@@ -5,6 +5,7 @@ import re
 import pytest
 
 from pytest_harbor.plugin.job import job
+from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
 
 def test_a_runs_job_is_begun_once(pytester: pytest.Pytester) -> None:
@@ -42,6 +43,13 @@ def test_settings_reach_the_trials(pytester: pytest.Pytester) -> None:
         "--harbor-resource-multiplier=0.5",
         "--harbor-rebuild",
         "--harbor-agent-env=A=1",
+        "--harbor-allow-host=*.example",
+        "--harbor-deny-host=b.example",
+        "--harbor-endpoint=https://model.example/v1",
+        "--harbor-uplink=outside",
+        "--harbor-gateway-image=gateway:1",
+        "--harbor-runtime=runsc",
+        "--harbor-hardened",
     )
     options = job(config).options
     assert (options.threshold, options.reward_key) == (0.5, "style")
@@ -53,3 +61,15 @@ def test_settings_reach_the_trials(pytester: pytest.Pytester) -> None:
     assert options.rebuild
     assert options.agent_env == {"A": "1"}
     assert options.job_dir == job(config).path
+    endpoints = (Endpoint("model.example", 443),)
+    denied = ("b.example",)
+    assert options.network == NetworkPolicy("allowlist", ("*.example",), denied, endpoints)
+    assert (options.uplink, options.gateway_image) == ("outside", "gateway:1")
+    assert (options.runtime, options.hardened) == ("runsc", True)
+
+
+def test_a_run_that_says_nothing_leaves_networks_to_the_tasks(pytester: pytest.Pytester) -> None:
+    options = job(pytester.parseconfig()).options
+    assert options.network == NetworkPolicy()
+    assert (options.uplink, options.gateway_image, options.runtime) == (None, None, None)
+    assert not options.hardened
