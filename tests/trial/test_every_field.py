@@ -25,6 +25,10 @@ echo memory=$(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_i
 echo cpus=$(cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu/cpu.cfs_quota_us 2>/dev/null)
 echo net=$(ls /sys/class/net)
 """
+# Letters of the names that can be looked up: an allowlist answers for its own, and for no other.
+REACHED = "$(for h in a b c d e f; do getent hosts $h.example > /dev/null && printf $h; done)"
+TELL_REACHED = f"#!/bin/bash\n[ ! -e /tmp/reached ] || cat /tmp/reached\necho verifier={REACHED}\n"
+NOTE_REACHED = f"#!/bin/bash\necho agent={REACHED} > /tmp/reached\n"
 # The first hangs, the second fails, the third is healthy; each leaves the time it began.
 HEALTHY = (
     "date +%s%N >> /tmp/checks; n=$(wc -l < /tmp/checks); [ $n -gt 1 ] || sleep 600; [ $n -gt 2 ]"
@@ -216,8 +220,10 @@ def write_shared_tasks(make_task: Any) -> None:
     make_task("old", toml='=schema_version = "9"\n', dockerfile="FROM none\n")
     limit = "=version = '1.0'\n[environment]\nbuild_timeout_sec = 1\n"
     make_task("slow-build", toml=limit, dockerfile=f"FROM {IMAGE}\nRUN sleep 600\n")
+    reaching = {"solve": NOTE_REACHED, "test": f"{TELL_REACHED}{GIVE_ONE}"}
+    hosts = 'network_mode = "allowlist"\nallowed_hosts = ["a.example"]\n'
+    make_task("hosts", toml=hosts, **reaching)
     for name, line in {
-        "hosts": 'network_mode = "allowlist"\nallowed_hosts = ["a.example"]\n',
         "gpu": 'gpus = 3\ngpu_types = ["H100"]\n',
         "tpu": 'tpu = {type = "v5e", topology = "2x4"}\n',
         "windows": 'os = "windows"\n',
@@ -226,7 +232,7 @@ def write_shared_tasks(make_task: Any) -> None:
     make_task.write(make_task.root / "windows", "tests/test.bat", "exit 0\r\n")
     listed = 'network_mode = "allowlist"\nallowed_hosts = ["{}.example"]\n'
     phases = f"[agent]\n{listed.format('b')}[verifier]\n{listed.format('c')}"
-    make_task("phases", toml=f"=version = '1.0'\n{phases}")
+    make_task("phases", toml=f"=version = '1.0'\n{phases}", **reaching)
     limits = "=version = '1.0'\n[agent]\ntimeout_sec = 1\n[verifier]\ntimeout_sec = 1.5\n"
     nap = "#!/bin/bash\nsleep 600\n"
     write_prebuilt(make_task, "slow", limits, solve=nap, test=nap)
@@ -322,15 +328,15 @@ SHARED_ROWS = [
     Row("environment.network_mode", "interfaces", lambda s: s.printed("shared")["net"], "lo"),
     Row(
         "environment.allowed_hosts",
-        "hosts that are enforced, or the reason of a skip",
-        lambda s: s.told("hosts"),
-        has("allowlist a.example"),
+        "names that the agent and the verifier could look up",
+        lambda s: (s.printed("hosts")["agent"], s.printed("hosts")["verifier"]),
+        ("a", "a"),
     ),
     Row(
         "agent.network_mode agent.allowed_hosts verifier.network_mode verifier.allowed_hosts",
-        "policies that change by phase, or the reason of a skip",
-        lambda s: s.told("phases"),
-        has("public, allowlist b.example, allowlist c.example"),
+        "names that the agent and the verifier could look up",
+        lambda s: (s.printed("phases")["agent"], s.printed("phases")["verifier"]),
+        ("b", "c"),
     ),
     Row("environment.os", "reason of a skip", lambda s: s.told("windows"), has("windows tasks")),
     Row("environment.gpus", "reason of a skip", lambda s: s.told("gpu"), has("3 GPU")),
@@ -389,8 +395,8 @@ echo checks=$(cat /tmp/checks)
 {LIMITS}{GIVE_ONE}"""
 BOX_IMAGE = f"{BASE}RUN mkdir /tests\nCOPY test.sh /tests/\n"
 
+BOX_HOSTS = 'network_mode = "allowlist"\nallowed_hosts = ["d.example"]\n'
 BOX_SKIPS = {
-    "hosts": 'network_mode = "allowlist"\nallowed_hosts = ["d.example"]\n',
     "gpu": "gpus = 3\n",
     "tpu": 'tpu = {type = "v5e", topology = "2x4"}\n',
     "windows": 'os = "windows"\n',
@@ -442,14 +448,16 @@ STEPS_FILES = {
 }
 
 
-def write_box(make_task: Any, kind: str, name: str, table: str) -> None:
+def write_box(make_task: Any, kind: str, name: str, table: str, test: str = "") -> None:
     """A task with a verifier's box of this table: the task's, or its only step's."""
     full = f"{kind}-{name}"
-    if kind == "task":
-        write_prebuilt(make_task, full, f"[verifier.environment]\n{table}")
-    else:
-        steps = f"[[steps]]\nname = 'only'\n[steps.verifier.environment]\n{table}"
-        write_prebuilt(make_task, full, steps)
+    head = "" if kind == "task" else "[[steps]]\nname = 'only'\n"
+    where = "verifier" if kind == "task" else "steps.verifier"
+    files = {"test": test} if test else {}
+    write_prebuilt(make_task, full, f"{head}[{where}.environment]\n{table}", **files)
+    if test:
+        make_task.write(make_task.root / full, "tests/Dockerfile", BOX_IMAGE)
+    if kind != "task":
         (make_task.root / full / "instruction.md").unlink()
         make_task.write(make_task.root / full, "steps/only/instruction.md", "Do it.\n")
         tests = (make_task.root / full / "tests").rename(make_task.root / full / "moved")
@@ -477,6 +485,7 @@ def write_tasks_with_boxes(make_task: Any) -> None:
     for kind in ("task", "step"):
         for name, table in BOX_SKIPS.items():
             write_box(make_task, kind, name, table)
+        write_box(make_task, kind, "hosts", BOX_HOSTS, f"{TELL_REACHED}{GIVE_ONE}")
         write_box(make_task, kind, "image", 'docker_image = "localhost:1/box:none"\n')
         check = "[{}.healthcheck]\n{}".format(
             "verifier.environment" if kind == "task" else "steps.verifier.environment", SICK
@@ -491,7 +500,13 @@ def write_tasks_with_boxes(make_task: Any) -> None:
             make_task.write(make_task.root / task, f"steps/{step}/instruction.md", "Do it.\n")
     listed = 'network_mode = "allowlist"\nallowed_hosts = ["{}.example"]\n'
     phases = f"[[steps]]\nname = 'only'\n[steps.agent]\n{listed.format('e')}"
-    write_prebuilt(make_task, "phases", f"{phases}[steps.verifier]\n{listed.format('f')}")
+    write_prebuilt(
+        make_task,
+        "phases",
+        f"{phases}[steps.verifier]\n{listed.format('f')}",
+        solve=NOTE_REACHED,
+        test=f"{TELL_REACHED}{GIVE_ONE}",
+    )
     (make_task.root / "phases" / "instruction.md").unlink()
     make_task.write(make_task.root / "phases", "steps/only/instruction.md", "Do it.\n")
     compose = make_task(
@@ -530,9 +545,9 @@ def box_rows(table: str, kind: str, task: str, step: str = "") -> list[Row]:
         ),
         Row(
             f"{table}.allowed_hosts",
-            "hosts that are enforced, or the reason of a skip",
-            lambda s: s.told(f"{kind}-hosts"),
-            has("allowlist d.example"),
+            "names that the test script could look up",
+            lambda s: s.printed(f"{kind}-hosts", step and "only")["verifier"],
+            "d",
         ),
         Row(f"{table}.os", "reason of a skip", lambda s: s.told(f"{kind}-windows"), has("windows")),
         Row(f"{table}.gpus", "reason of a skip", lambda s: s.told(f"{kind}-gpu"), has("3 GPU")),
@@ -644,9 +659,9 @@ BOX_ROWS = [
     Row(
         "steps.agent.network_mode steps.agent.allowed_hosts "
         "steps.verifier.network_mode steps.verifier.allowed_hosts",
-        "policies that change by phase, or the reason of a skip",
-        lambda s: s.told("phases"),
-        has("allowlist e.example, allowlist f.example"),
+        "names that the agent and the verifier could look up",
+        lambda s: tuple(s.printed("phases", "only")[who] for who in ("agent", "verifier")),
+        ("e", "f"),
     ),
 ]
 
