@@ -117,6 +117,7 @@ class NetworkSwitch:
         self._record = record
         self._refusals = refusals
         self._periods = tuple(periods(plan.network, [work.name for work in plan.works]))
+        self._asked = distinct(plan.network.of_agents_box())
         self._in_force = plan.network.environment
         self._expected: NetworkPolicy | None = None
         self._past: list[_Past] = []
@@ -173,7 +174,7 @@ class NetworkSwitch:
 
     def _set(self, environment: Environment, period: Period) -> None:
         try:
-            environment.set_network_policy(period.policy)
+            environment.set_network_policy(self._as_asked(period.policy))
         except UnsupportedError as error:
             # It said that it could, and the agent may have worked already: no skip any more.
             raise EnvironmentFault(
@@ -184,13 +185,17 @@ class NetworkSwitch:
         where = f"{period.phase} of step {period.step}" if period.step else period.phase
         self._record.note(f"network for {where}: {in_words(period.policy)}")
 
+    def _as_asked(self, policy: NetworkPolicy) -> NetworkPolicy:
+        """The policy as the box was told of it: it takes no others, though they be alike."""
+        return next(known for known in self._asked if known.same_as(policy))
+
     def _expect(self, environment: Environment, place: int) -> None:
         """Tell the box of its next policy, as early as it is known."""
         later = (period.policy for period in self._periods[place + 1 :])
         policy = next((one for one in later if not one.same_as(self._in_force)), None)
         if policy is not None and policy != self._expected:
             self._expected = policy
-            environment.expect_network_policy(policy)
+            environment.expect_network_policy(self._as_asked(policy))
 
     def _begun(self, period: Period, box: str, environment: Environment) -> _Past:
         self._past.append(_Past(period, box, environment))

@@ -70,6 +70,7 @@ class Box(Environment):
         self.policy = policy
 
     def expect_network_policy(self, policy: NetworkPolicy) -> None:
+        assert policy in self.request.network, "a policy that nobody asked for"
         self.expected.append(policy)
 
     def refused_connections(self) -> list[RefusedConnection]:
@@ -276,6 +277,23 @@ def test_nothing_is_expected_where_nothing_changes(make_task: Any, run: Callable
         [],
         (NetworkPolicy("no-network"),),
     )
+
+
+def test_a_policy_is_set_as_the_box_was_told_of_it(make_task: Any, run: Callable[..., Ran]) -> None:
+    folder = make_task(
+        toml="=version = '1.0'\n[environment]\nnetwork_mode = 'no-network'\n"
+        "[agent]\nnetwork_mode = 'public'\n"
+        "[verifier]\nnetwork_mode = 'allowlist'\nallowed_hosts = []\n"
+    )
+    ran = run(folder)
+    assert ran.boxes[0].request.network == (NetworkPolicy("no-network"), NetworkPolicy())
+    assert dict(ran.seen) == {
+        "start": "no-network",
+        "set-up": "no-network",
+        "agent": "public",
+        "verifier": "no-network",
+    }
+    assert ran.trial.result.passed
 
 
 # --- what the run adds
