@@ -1,0 +1,3 @@
+from setuptools import setup
+
+setup(name="greeting", version="1.0", py_modules=["greeting"])
