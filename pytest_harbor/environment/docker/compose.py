@@ -324,6 +324,7 @@ class ComposeEnvironment(ContainerOperations):
     def stop(self) -> None:
         """Save the services' logs, and remove the project unless it is kept."""
         self._runner = None
+        self._close_image()
         try:
             if self._created and self._source.services_dir is not None:
                 self._project.save_logs(self._source.services_dir, self._source.filter_data)

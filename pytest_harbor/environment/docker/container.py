@@ -89,11 +89,15 @@ class DockerEnvironment(ContainerOperations):
     def _memory_is_limited(self) -> bool:
         return bool(self._spec.memory_mb)
 
+    @property
+    def _starts_alone(self) -> bool:
+        return bool(self._image and not self._image.has_entrypoint)
+
     def start(self, *, timeout_sec: float | None = None) -> None:
         """Build or find the image, create the container and start it."""
         deadline = Deadline(timeout_sec)
         capabilities.check(self._engine, self._spec)
-        self._image = ensure_image(self._engine, self._spec, deadline)
+        self._image = self._ensure_image(deadline)
         try:
             shell = self._start_with_a_shell(self._image, self._network(deadline))
         except NetworkGoneError:
@@ -107,6 +111,9 @@ class DockerEnvironment(ContainerOperations):
             )
         self._runner = CommandRunner(self._engine, self._name, shell)
         self._lacks_first_files = True
+
+    def _ensure_image(self, deadline: Deadline) -> Image:
+        return ensure_image(self._engine, self._spec, deadline)
 
     def _network(self, deadline: Deadline) -> str:
         if self._spec.network == "none":
@@ -184,6 +191,7 @@ class DockerEnvironment(ContainerOperations):
     def stop(self) -> None:
         """Remove the container and its volumes, unless it is kept."""
         self._runner = None
+        self._close_image()
         if self._created and not self._kept:
             self._remove()
         if self._own_network is not None and not self._kept:

@@ -40,6 +40,7 @@ class Image:
         user: Who runs a command that names nobody.
         workdir: Working folder, absolute.
         run_id: The run that built it; empty if none of ours did.
+        has_entrypoint: Its containers run a program of its own before the one they are given.
     """
 
     id: str
@@ -47,6 +48,7 @@ class Image:
     user: str
     workdir: str
     run_id: str
+    has_entrypoint: bool = False
 
     @classmethod
     def parse(cls, reference: str, inspected: Mapping[str, Any]) -> Image:
@@ -58,6 +60,7 @@ class Image:
             user=config.get("User") or "root",
             workdir=config.get("WorkingDir") or "/",
             run_id=(config.get("Labels") or {}).get(RUN_LABEL, ""),
+            has_entrypoint=bool(config.get("Entrypoint")),
         )
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import posixpath
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from docker.errors import APIError
 
 from pytest_harbor.environment.base import (
     DEFAULT_LIMITS,
+    Change,
     DownloadLimits,
     DownloadReport,
     Environment,
     EnvironmentRequest,
     ExecResult,
+    RunningProcess,
 )
 from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.archive import UploadArchive
@@ -35,13 +37,17 @@ from pytest_harbor.errors import (
 )
 from pytest_harbor.task.layout import find_compose_file
 
+if TYPE_CHECKING:
+    from pytest_harbor.environment.docker.original import ImageFiles
+    from pytest_harbor.environment.docker.processes import ProcessWatch
+
 LOG_LINES = 15
 """Lines of a container's log that a message ends with."""
 
 _KILLED = 137
 
 # What the kernel counted, in both versions of its memory controller.
-_OOM_COUNT = """\
+OOM_COUNT = """\
 for file in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
   while read -r key value; do
     [ "$key" = oom_kill ] && echo "$value"
@@ -62,6 +68,8 @@ class ContainerOperations(Environment):
         self._lacks_first_files = False
         self._proved_alive = False
         self._oom_kills = 0
+        self._watch: ProcessWatch | None = None
+        self._image_files: ImageFiles | None = None
 
     @property
     def name(self) -> str:
@@ -141,7 +149,7 @@ class ContainerOperations(Environment):
     def _count_oom_kills(self) -> bool:
         """Whether the kernel has killed for memory since the last look."""
         result = self._runner_or_raise().run(
-            ["sh", "-c", _OOM_COUNT], directory="/", user="0", deadline=Deadline(10.0)
+            ["sh", "-c", OOM_COUNT], directory="/", user="0", deadline=Deadline(10.0)
         )
         counted = sum(int(word) for word in result.stdout.split() if word.isdigit())
         grown, self._oom_kills = counted > self._oom_kills, counted
@@ -210,6 +218,75 @@ class ContainerOperations(Environment):
         """Content of one regular file."""
         self._flush()
         return self._transfer().read(path, max_bytes)
+
+    # -- seen from outside; what this takes is imported where it is used: most trials end
+    # without a need for it ------------------------------------------------------------
+
+    @property
+    def _starts_alone(self) -> bool:
+        """Nothing runs in it at first but what this package starts a container with."""
+        return False
+
+    def begin_watch(self) -> None:
+        """Note which processes live now."""
+        from pytest_harbor.environment.docker.processes import ProcessWatch
+
+        self._runner_or_raise()
+        self._watch = ProcessWatch(self._engine, self._name)
+        if not self._starts_alone or self._proved_alive:  # a command may have left something
+            self._watch.begin()
+
+    def left_running(self) -> Sequence[RunningProcess] | None:
+        """Processes that were started since; None where the engine's machine has no ``ps``."""
+        from pytest_harbor.environment.docker.processes import ProcessWatch
+
+        self._runner_or_raise()
+        watch = self._watch or ProcessWatch(self._engine, self._name)
+        return watch.started_since()
+
+    def changes(self) -> Sequence[Change] | None:
+        """Files that differ from the image's; what lies on volumes and mounts is not among them."""
+        from pytest_harbor.environment.docker.changes import find_changes
+
+        self._runner_or_raise()
+        return find_changes(self._engine, self._name)
+
+    def original(self, path: str, *, max_bytes: int = 64 * 1024**2) -> bytes:
+        """A file as the image has it."""
+        return self._original_files().transfer.read(path, max_bytes)
+
+    def digest_original(self, path: str) -> str | None:
+        """SHA-256 of a file as the image has it; None where it has no regular file there."""
+        from pytest_harbor.environment.docker.original import digest
+
+        return digest(self._original_files().transfer, path)
+
+    def digest(self, path: str) -> str | None:
+        """SHA-256 of a file as it is; None where no regular file is there."""
+        from pytest_harbor.environment.docker.original import digest
+
+        self._flush()
+        return digest(self._transfer(), path)
+
+    def private_view(self, folders: Collection[str]) -> AbstractContextManager[Environment]:
+        """This box, with folders that nothing which runs in it already can reach."""
+        from pytest_harbor.environment.docker.private import open_private_view
+
+        self._runner_or_raise()
+        self._flush()
+        return open_private_view(self._engine, self, folders)
+
+    def _original_files(self) -> ImageFiles:
+        from pytest_harbor.environment.docker.original import ImageFiles
+
+        if self._image_files is None:
+            self._image_files = ImageFiles(self._engine, self._name)
+        return self._image_files
+
+    def _close_image(self) -> None:
+        """Let go of what :meth:`original` made."""
+        if self._image_files is not None:
+            self._image_files.remove()
 
     def _transfer(self) -> Transfer:
         self._runner_or_raise()

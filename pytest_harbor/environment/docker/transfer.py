@@ -83,6 +83,11 @@ class Transfer:
         self._engine = engine
         self._container = container
 
+    @property
+    def container(self) -> str:
+        """Whose files these are."""
+        return self._container
+
     def put(self, archive: UploadArchive, doing: str) -> None:
         """Unpack an archive at the container's root."""
         self.put_file(archive.finish(), doing)

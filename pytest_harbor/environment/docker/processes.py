@@ -1,0 +1,121 @@
+"""Which processes of a container were started since a moment, as the engine's machine sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from pytest_harbor.environment.base import RunningProcess
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.errors import EnvironmentFault, EnvironmentLostError
+
+_PS_ARGS = "-eo pid,ppid,lstart,stat,args"
+_FIELDS_BEFORE_COMMAND = 8
+_STARTED = "%a %b %d %H:%M:%S %Y"
+
+_KEEPALIVE_CHILD = "sleep infinity"
+_KEEPALIVE_SEC = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One line of ``ps``; ids are used again, so the start time belongs to the identity."""
+
+    pid: int
+    parent: int
+    started: str
+    state: str
+    command: str
+
+    @classmethod
+    def parse(cls, line: str) -> _Seen:
+        pid, parent, *time, state = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[:8]
+        command = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[8:]
+        return cls(int(pid), int(parent), " ".join(time), state, "".join(command))
+
+    @property
+    def key(self) -> tuple[int, str]:
+        return self.pid, self.started
+
+
+class ProcessWatch:
+    """Tells what was started in a container since :meth:`begin`."""
+
+    def __init__(self, engine: Engine, container: str) -> None:
+        self._engine = engine
+        self._container = container
+        self._known: frozenset[tuple[int, str]] | None = None
+
+    def begin(self) -> None:
+        """Take all that live now for known."""
+        seen = self._look()
+        self._known = None if seen is None else frozenset(each.key for each in seen.values())
+
+    def begin_at_keepalive(self) -> None:
+        """Nothing but what this package starts a container with is known; asks nobody."""
+        self._known = None
+
+    def started_since(self) -> list[RunningProcess] | None:
+        """What lives and is not known, by process id; None where the engine cannot tell."""
+        seen = self._look()
+        if seen is None:
+            return None
+        known = _keepalive(seen) if self._known is None else self._known
+        return [
+            RunningProcess(each.pid, each.parent, each.command)
+            for _, each in sorted(seen.items())
+            if each.key not in known and not each.state.startswith(("Z", "X"))
+        ]
+
+    def _look(self) -> Mapping[int, _Seen] | None:
+        # Podman runs the container's own `ps`, which is the agent's to change.
+        if self._engine.is_podman:
+            return None
+        doing = f"looking at the processes of {self._container}"
+        try:
+            with self._engine.errors(doing, _NotToldError, EnvironmentLostError):
+                answer = self._engine.api.top(self._container, ps_args=_PS_ARGS)
+        except _NotToldError:
+            return None  # the engine's machine has no ps, or one that knows less
+        try:
+            lines = [_Seen.parse(" ".join(fields)) for fields in answer["Processes"] or ()]
+        except ValueError:
+            return None
+        return {each.pid: each for each in lines}
+
+
+class _NotToldError(EnvironmentFault):
+    pass
+
+
+def _keepalive(seen: Mapping[int, _Seen]) -> frozenset[tuple[int, str]]:
+    """The first process of a container of ours, and the ``sleep`` that it waits for.
+
+    A process that calls itself so counts only if it started with the first one: another
+    is handed to the first process when its parent ends, and may call itself anything.
+    """
+    known = set()
+    for first in seen.values():
+        if first.parent in seen:
+            continue
+        known.add(first.key)
+        waited = [
+            each
+            for each in seen.values()
+            if each.parent == first.pid
+            and each.command == _KEEPALIVE_CHILD
+            and _started_together(first, each)
+        ]
+        known |= {each.key for each in sorted(waited, key=lambda each: each.pid)[:1]}
+    return frozenset(known)
+
+
+def _started_together(first: _Seen, other: _Seen) -> bool:
+    try:
+        apart = datetime.strptime(other.started, _STARTED) - datetime.strptime(
+            first.started, _STARTED
+        )
+    except ValueError:
+        return False
+    return apart <= timedelta(seconds=_KEEPALIVE_SEC)
