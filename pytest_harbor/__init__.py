@@ -13,14 +13,17 @@ if TYPE_CHECKING:
     from pytest_harbor.environment.base import Environment, ExecResult
     from pytest_harbor.errors import HarborError
     from pytest_harbor.result.trial import TrialResult
+    from pytest_harbor.task.network import Endpoint, NetworkPolicy
     from pytest_harbor.task.reader import Task, read_task
 
 __all__ = [
     "Agent",
     "AgentContext",
+    "Endpoint",
     "Environment",
     "ExecResult",
     "HarborError",
+    "NetworkPolicy",
     "Task",
     "TrialResult",
     "read_task",
@@ -29,9 +32,11 @@ __all__ = [
 _HOMES = {
     "Agent": "pytest_harbor.agent.base",
     "AgentContext": "pytest_harbor.agent.base",
+    "Endpoint": "pytest_harbor.task.network",
     "Environment": "pytest_harbor.environment.base",
     "ExecResult": "pytest_harbor.environment.base",
     "HarborError": "pytest_harbor.errors",
+    "NetworkPolicy": "pytest_harbor.task.network",
     "Task": "pytest_harbor.task.reader",
     "TrialResult": "pytest_harbor.result.trial",
     "read_task": "pytest_harbor.task.reader",
