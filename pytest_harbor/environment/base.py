@@ -98,11 +98,14 @@ class Change:
             folder) or ``deleted``.
         type: What is there now: ``file``, ``folder``, ``link`` or ``other``; empty where
             nothing is or the backend cannot tell.
+        target: Where a link leads, as it is written; empty for anything else, or where the
+            backend cannot tell.
     """
 
     path: str
     kind: Literal["added", "changed", "deleted"]
     type: Literal["file", "folder", "link", "other", ""] = ""
+    target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
