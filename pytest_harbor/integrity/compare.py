@@ -1,0 +1,343 @@
+"""A box's changes since its image → findings, and what a fresh box takes from the image again.
+
+An honest trial pays for the list of changes alone: a file is read where its name alone
+makes it suspicious.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from pytest_harbor.environment.base import Change, Environment
+from pytest_harbor.errors import EnvironmentLostError, HarborError
+from pytest_harbor.integrity import signs
+from pytest_harbor.integrity.packages import PackageFiles
+from pytest_harbor.integrity.watched import (
+    PATH_FOLDERS,
+    TEST_MODULES,
+    Watched,
+    is_path_folder,
+    package_folder,
+    watch,
+)
+from pytest_harbor.result.integrity import IntegrityFinding, Level
+from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR
+
+MAX_READ = 200
+"""How many files are looked at; what is beyond them is judged by its name alone."""
+_MAX_PROGRAM_BYTES = 64 * 1024**2
+_SMALL = 1024 * 1024
+_UNCHECKED_PYC = b"\x01\x00\x00\x00"
+_HELD = (TESTS_DIR, LOGS_DIR, SOLUTION_DIR)
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What the comparison came to.
+
+    Attributes:
+        findings: All of them.
+        restore: Files that a fresh box has as the image has them.
+        remove: Files that a fresh box lacks.
+        unseen: What could not be looked at.
+    """
+
+    findings: list[IntegrityFinding] = field(default_factory=list)
+    restore: list[str] = field(default_factory=list)
+    remove: list[str] = field(default_factory=list)
+    unseen: list[str] = field(default_factory=list)
+
+
+def compare(changes: Sequence[Change], environment: Environment) -> Comparison:
+    """Judge every change that a verifier may rely on.
+
+    Raises:
+        EnvironmentLostError: The box is gone.
+    """
+    return _Judge(changes, environment).judge()
+
+
+class _Judge:
+    def __init__(self, changes: Sequence[Change], environment: Environment) -> None:
+        self._changes = [change for change in changes if change.type != "folder"]
+        self._added = {change.path for change in changes if change.kind == "added"}
+        self._environment = environment
+        self._workdir = environment.workdir
+        self._packages = PackageFiles(changes, self._read)
+        self._result = Comparison()
+        self._reads = 0
+
+    def judge(self) -> Comparison:
+        for change in self._changes:
+            self._judge_link(change)
+            watched = watch(change.path, self._workdir)
+            if watched is not None:
+                self._judge_one(change, watched)
+        if self._reads > MAX_READ:
+            self._result.unseen.append(
+                f"{self._reads - MAX_READ} of the files that a verifier may rely on: too many"
+            )
+        self._result.findings.sort(key=lambda found: found.level != "suspicious")
+        return self._result
+
+    def _judge_link(self, change: Change) -> None:
+        if not change.target:
+            return
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), change.target))
+        if change.path in ("/tests", "/logs", "/logs/verifier"):
+            self._add(change, "link-in-place", "suspicious", "is a link, where tests are laid out")
+        elif _is_in(target, _HELD) and not _is_in(change.path, (LOGS_DIR, SOLUTION_DIR)):
+            message = f"is a link to {change.target!r}, where the verifier's files are"
+            self._add(change, "link-to-verifier", "suspicious", message)
+
+    def _judge_one(self, change: Change, watched: Watched) -> None:
+        judges: dict[str, Callable[[Change, Watched], None]] = {
+            "program": self._program,
+            "library": self._file_of_image,
+            "python-module": self._file_of_image,
+            "python-cache": self._python_cache,
+            "python-startup": self._python_startup,
+            "plugin-entry": self._plugin_entry,
+            "loader": self._always,
+            "pytest-root-configuration": self._always,
+            "shadowing-module": self._always,
+            "installer-cache": self._installer_cache,
+            "git": self._told,
+            "cron": self._told,
+        }
+        judges.get(watched.family, self._by_content)(change, watched)
+
+    def _program(self, change: Change, watched: Watched) -> None:
+        if change.kind == "added":
+            self._new_program(change, watched)
+        else:
+            self._file_of_image(change, watched)
+
+    def _new_program(self, change: Change, watched: Watched) -> None:
+        folder = posixpath.dirname(change.path)
+        if not is_path_folder(folder):
+            return
+        content = self._read(change.path)
+        if self._packages.brought(change.path, content):
+            return
+        if watched.name in ("uv", "uvx") and content is None:
+            self._add(change, "new-program", "information", "is new")
+        elif self._shadows(folder, watched.name):
+            message = f"is new and stands in PATH before the image's own {watched.name}"
+            self._add(change, "path-shadow", "suspicious", message, content)
+        elif watched.name in ("pytest", "py.test", "uv", "uvx", "pip", "pip3", "curl", "wget"):
+            message = f"is new, and no package brought it: verifiers run {watched.name}"
+            self._add(change, "path-shadow", "suspicious", message, content)
+        else:
+            self._add(change, "new-program", "information", "is new")
+
+    def _shadows(self, folder: str, name: str) -> bool:
+        for other in PATH_FOLDERS:
+            place = f"{other}/{name}"
+            if other != folder and place not in self._added and self._in_image(place):
+                return True
+        return False
+
+    def _in_image(self, path: str) -> bool:
+        try:
+            self._environment.original(path)
+        except FileNotFoundError:
+            return False
+        except EnvironmentLostError:
+            raise
+        except HarborError:
+            return not path.startswith(("/sbin/", "/bin/"))
+        return True
+
+    def _file_of_image(self, change: Change, watched: Watched) -> None:
+        """A program, library or module that the image brings, or that test tools look for."""
+        if change.kind == "added":
+            self._new_module(change, watched)
+            return
+        if change.kind == "deleted":
+            self._deleted(change)
+            return
+        content, before = self._read(change.path), self._original(change.path)
+        if content is not None and content == before:
+            return
+        kinds = {"program": "replaced-program", "library": "replaced-library"}
+        code = kinds.get(watched.family, "changed-module")
+        if self._packages.brought(change.path, content):
+            self._add(change, "upgraded", "information", "was upgraded by a package", content)
+            self._result.restore.append(change.path)
+        else:
+            self._add(change, code, "suspicious", "is not the image's any more", content, before)
+
+    def _new_module(self, change: Change, watched: Watched) -> None:
+        packages, first = package_folder(change.path)
+        if watched.family != "python-module" or first.partition(".")[0] not in TEST_MODULES:
+            return
+        if self._packages.brought(change.path, self._read(change.path)):
+            return
+        message = f"is new in {packages}, and no package brought it so"
+        self._add(change, "changed-module", "suspicious", message)
+
+    def _deleted(self, change: Change) -> None:
+        database = "/var/lib/dpkg/info/"
+        if any(c.kind == "deleted" and c.path.startswith(database) for c in self._changes):
+            self._add(change, "removed", "information", "was removed, with a package")
+        else:
+            self._add(change, "removed", "suspicious", "is gone")
+
+    def _python_cache(self, change: Change, watched: Watched) -> None:
+        if change.kind == "deleted":
+            return
+        place = self._result.restore if change.kind == "changed" else self._result.remove
+        place.append(change.path)
+        if watched.name not in TEST_MODULES and change.kind == "added":
+            return
+        content = self._read(change.path)
+        if content is not None and content[4:8] == _UNCHECKED_PYC:
+            message = "is compiled code that Python takes without a look at its source"
+            self._add(change, "unchecked-cache", "suspicious", message, content)
+
+    def _python_startup(self, change: Change, watched: Watched) -> None:
+        if change.kind == "deleted":
+            return
+        content = self._read(change.path)
+        if change.path.endswith(".pth"):
+            reason = signs.in_pth(_text(content)) or self._finder(change.path, _text(content))
+            if not reason:
+                self._add(change, "python-path", "information", "adds to Python's path")
+                return
+            self._add(change, "python-startup", "suspicious", f"runs with Python: {reason}")
+        elif not self._packages.brought(change.path, content):
+            self._add(change, "python-startup", "suspicious", "runs whenever Python starts")
+
+    def _finder(self, path: str, text: str) -> str:
+        if "__editable___" not in text:
+            return ""
+        name = text.partition("import ")[2].partition(";")[0].strip()
+        content = self._read(f"{posixpath.dirname(path)}/{name}.py")
+        return signs.in_editable_finder(_text(content)) if content else ""
+
+    def _plugin_entry(self, change: Change, watched: Watched) -> None:
+        content = None if change.kind == "deleted" else self._read(change.path)
+        modules = signs.plugin_modules(_text(content))
+        folder = posixpath.dirname(posixpath.dirname(change.path))
+        for module in modules:
+            place = f"{folder}/{module.partition(':')[0].replace('.', '/')}"
+            source = self._read(f"{place}.py") or self._read(f"{place}/__init__.py")
+            by_package = self._packages.brought(change.path, content)
+            message = f"makes {module[:80]!r} a plugin of pytest"
+            if not by_package or source is None or b"/logs/verifier" in source:
+                self._add(change, "pytest-plugin", "suspicious", message, content)
+            else:
+                self._add(change, "pytest-plugin", "information", message)
+
+    def _always(self, change: Change, watched: Watched) -> None:
+        if change.kind == "deleted" or change.path == "/etc/ld.so.conf.d":
+            return
+        content = self._read(change.path)
+        if change.kind == "changed" and content == self._original(change.path):
+            return
+        if watched.family == "loader" and self._packages.brought(change.path, content):
+            return
+        messages = {
+            "loader": "tells the loader what every program is run with",
+            "pytest-root-configuration": "lies above the tests, where pytest looks for settings",
+            "shadowing-module": f"takes the place of the module {watched.name}",
+        }
+        code = {"pytest-root-configuration": "pytest-configuration"}.get(
+            watched.family, watched.family
+        )
+        self._add(change, code, "suspicious", messages[watched.family], content)
+
+    def _by_content(self, change: Change, watched: Watched) -> None:
+        if change.kind == "deleted":
+            return
+        content = self._read(change.path)
+        if content is None:
+            if change.type != "link":
+                self._add(change, watched.family, "information", "is there, and was not read")
+            return
+        before = self._original(change.path) if change.kind == "changed" else None
+        if content == before or self._packages.brought(change.path, content):
+            return
+        reason = _reason(watched, _text(content), _text(before))
+        code = watched.family.replace("pytest-project", "pytest")
+        if reason:
+            self._add(change, code, "suspicious", f"was changed: {reason}", content, before)
+        else:
+            self._add(change, code, "information", "was changed")
+
+    def _installer_cache(self, change: Change, watched: Watched) -> None:
+        if change.kind == "added" and posixpath.dirname(change.path) not in self._added:
+            self._result.remove.append(change.path)
+        top = watched.name if watched.name in self._added else ""
+        if top and top not in self._result.remove:
+            self._result.remove.append(top)
+
+    def _told(self, change: Change, watched: Watched) -> None:
+        if change.kind != "deleted":
+            self._add(change, watched.family, "information", "was changed")
+
+    def _add(
+        self,
+        change: Change,
+        code: str,
+        level: Level,
+        message: str,
+        content: bytes | None = None,
+        before: bytes | None = None,
+    ) -> None:
+        finding = IntegrityFinding(
+            code, level, f"{change.path} {message}", change.path, _sha256(before), _sha256(content)
+        )
+        self._result.findings.append(finding)
+        if level == "suspicious":
+            place = self._result.remove if change.kind == "added" else self._result.restore
+            place.append(change.path)
+
+    def _read(self, path: str) -> bytes | None:
+        """A file of the box; None where it is no small regular file, or too many were read."""
+        self._reads += 1
+        if self._reads > MAX_READ:
+            return None
+        limit = _MAX_PROGRAM_BYTES if path not in self._added else _SMALL
+        try:
+            return self._environment.read(path, max_bytes=limit)
+        except EnvironmentLostError:
+            raise
+        except (FileNotFoundError, HarborError):
+            return None
+
+    def _original(self, path: str) -> bytes | None:
+        try:
+            return self._environment.original(path)
+        except EnvironmentLostError:
+            raise
+        except (FileNotFoundError, HarborError):
+            return None
+
+
+def _reason(watched: Watched, text: str, before: str) -> str:
+    if watched.family == "shell-startup":
+        return signs.in_shell_file(text, before)
+    if watched.family == "environment-file":
+        return signs.in_environment_file(text)
+    if watched.family == "installer-configuration":
+        return signs.in_installer_file(text)
+    if watched.family == "accounts":
+        return signs.in_accounts(text, before)
+    return signs.in_pytest_file(watched.name, text)
+
+
+def _is_in(path: str, folders: Sequence[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
+
+
+def _text(content: bytes | None) -> str:
+    return (content or b"")[: signs.MAX_TEXT_BYTES].decode("utf-8", "replace")
+
+
+def _sha256(content: bytes | None) -> str:
+    return "" if content is None else hashlib.sha256(content).hexdigest()
