@@ -16,7 +16,7 @@ class Attack:
     tokens: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.tokens = {row.name: f"esc{secrets.token_hex(8)}" for row in self.rows}
+        self.tokens = {row.name: f"esc{secrets.token_hex(7)[:13]}" for row in self.rows}
 
     def table(self, place: Mapping[str, Any]) -> dict[str, Any]:
         """What the probe gets."""

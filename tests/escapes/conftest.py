@@ -1,16 +1,25 @@
 """The lab of servers, and the results of all escapes under each policy, gathered once."""
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 
+from pytest_harbor.environment.docker import remove_run
+
+from .gather import Outcome, Peer, gather, load, save
 from .lab import Lab
+from .policies import CASE, EXACT, PUBLIC
+from .trial_box import trial_box
+
+OutcomeOf = Callable[[str], Outcome]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and "lab" in item.fixturenames:
+        if Path(__file__).parent in item.path.parents and {"lab", "outcome_of"} & {*item.fixturenames}:
             item.add_marker(pytest.mark.docker)
 
 
@@ -31,3 +40,35 @@ def lab(engine, shared_folder: Path) -> Iterator[Lab]:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def peer(lab: Lab, engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Peer]:
+    """Another trial, in its open phase."""
+    folder = tmp_path_factory.mktemp("peer") / "peer"
+    try:
+        with trial_box(lab, engine.run_id, folder, (PUBLIC, EXACT)) as box:
+            yield Peer(box, lab)
+    finally:
+        # Whatever waits on the lab's network goes before the network itself.
+        remove_run(engine, engine.run_id, kept=True)
+
+
+@pytest.fixture(scope="session")
+def outcome_of(request: pytest.FixtureRequest, shared_folder: Path, tmp_path_factory) -> OutcomeOf:
+    """What came of a case; tried once, by whichever worker needs it first."""
+
+    def outcome_of(name: str) -> Outcome:
+        case = CASE[name]
+        with FileLock(shared_folder / f"{'compose-' if case.compose else ''}{case.policies[-1].mode}.lock"):
+            kept = load(shared_folder, name)
+            if kept is None:
+                lab, peer = (request.getfixturevalue(each) for each in ("lab", "peer"))
+                folder = tmp_path_factory.mktemp("case") / name
+                run_id = request.getfixturevalue("engine").run_id
+                save(shared_folder, gather(lab, peer, run_id, folder, case))
+                kept = load(shared_folder, name)
+        assert kept is not None
+        return kept
+
+    return functools.cache(outcome_of)

@@ -11,7 +11,7 @@ import random
 import secrets
 import tarfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -31,6 +31,7 @@ READY_SEC = 20.0
 ALLOWED, OTHER, WILD = "198.51.100.10", "198.51.100.11", "198.51.100.12"
 NAME_SERVER, ENDPOINT = "198.51.100.53", "198.51.100.20"
 RANGE, IN_RANGE = "198.51.100.64/28", "198.51.100.65"
+NAMES_PORT = 53
 METADATA = "169.254.169.254"
 # Where nothing of the suite listens: the gateway would answer for it with an error.
 CLOSED = "198.51.100.99"
@@ -72,10 +73,13 @@ class Lab:
         remove_leftovers(self._api)
         self.image = build_image(self._api, self._folder)
         subnet = self._make_outside()
-        self._server("world", f"{subnet.router}/28", network=self.outside, caps=["NET_ADMIN"])
         plain = self._make_network("plain")
         self._server("neighbour", network=plain, ports=[9999])
         host = self._server("host", network="host")
+        # What is meant for the machine and passes a gateway ends in the world as well.
+        ports = [str(port) for port in (host["tcp"], host["udp"], self._published())]
+        world = (f"{subnet.router}/28", *ports)
+        self._server("world", *world, network=self.outside, caps=["NET_ADMIN"])
         self.place = {
             "allowed": ALLOWED, "other": OTHER, "dns": NAME_SERVER, "metadata": METADATA,
             "closed": CLOSED, "endpoint": ENDPOINT, "in_range": IN_RANGE,
@@ -142,6 +146,34 @@ class Lab:
         """Address of a container, of the suite or not, on a network."""
         details = self._api.inspect_container(self._full(container))
         return str(details["NetworkSettings"]["Networks"][network]["IPAddress"])
+
+    def box_address(self, container: str) -> str:
+        """An address of a trial's container, on whichever network it is."""
+        details = self._api.inspect_container(container)
+        networks = details["NetworkSettings"]["Networks"].values()
+        addresses = [network["IPAddress"] for network in networks if network["IPAddress"]]
+        return str(addresses[0]) if addresses else self.place["peer_box"]
+
+    def gateway_of(self, container: str, known: Collection[str]) -> dict[str, Any]:
+        """Where a trial's gateway is, as far as it has one, and on which ports it listens."""
+        own = self._api.inspect_container(container)
+        routers = [each["Gateway"] for each in own["NetworkSettings"]["Networks"].values()]
+        pools = [
+            config["Gateway"]
+            for name in own["NetworkSettings"]["Networks"]
+            for config in self._api.inspect_network(name)["IPAM"]["Config"] or []
+        ]
+        found = {"own_router": router for router in (*pools, *routers) if router}
+        for gateway, address in self.others_on_outside().items():
+            if gateway not in known and gateway != own["Id"]:
+                found |= {"own_gateway": address, "gateway_ports": self._listening(gateway)}
+        return found
+
+    def _listening(self, container: str) -> list[int]:
+        made = self._api.exec_create(container, ["cat", "/proc/net/tcp", "/proc/net/tcp6"])
+        lines = [line.split() for line in self._api.exec_start(made["Id"]).decode().splitlines()]
+        ports = {int(line[1].split(":")[1], 16) for line in lines if len(line) > 3 and line[3] == "0A"}
+        return sorted(ports - {NAMES_PORT})
 
     def others_on_outside(self) -> dict[str, str]:
         """Every container on the outside network but the world: its id to its address there."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-TOKEN_LENGTH = 19
+TOKEN_LENGTH = 16
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ NAMES = [
     _dns("outside server by tcp", "@dns", "<token>.other.test", over="tcp"),
     _dns("outside server by tls", "@dns", "<token>.other.test", over="tls"),
     _tls("outside server by https", "dns.test", to="@dns",
-         parts=["POST /dns-query HTTP/1.1\nHost: dns.test\nContent-Length: 19\n\n<token>"]),
+         parts=[f"POST /dns-query HTTP/1.1\nHost: dns.test\nContent-Length: {TOKEN_LENGTH}\n\n<token>"]),
     _dns("outside server, an allowed name", "@dns", "<front>", option="<token>"),
     _dns("own server, another name", "own", "<token>.other.test"),
     _dns("own server by tcp", "own", "<token>.other.test", over="tcp"),
@@ -207,12 +207,12 @@ HTTP = [
     _smuggled("smuggled, chunks before length", 8080,
               "Transfer-Encoding: chunked\nContent-Length: 4",
               f"{_length(SECOND):x}\n{SECOND}\n0\n\n"),
-    _smuggled("smuggled, odd chunked", 8080,
+    _smuggled("smuggled, odd chunked", 80,
               f"Transfer-Encoding: xchunked\nContent-Length: {_length('0' + chr(10) * 2 + SECOND)}",
               "0\n\n" + SECOND),
     _smuggled("smuggled, two lengths", 80,
               f"Content-Length: 0\nContent-Length: {_length(SECOND)}", SECOND),
-    _smuggled("smuggled below a GET with a length", 80,
+    _smuggled("smuggled, a blank before the colon", 8080,
               f"Content-Length: {_length(SECOND)}\nContent-Length : 0", SECOND),
 ]  # fmt: skip
 

@@ -151,7 +151,8 @@ def tls(token, place, to, port, sni, parts, cut="", first="", alpn=()):
 @way
 def syn_with_data(token, place, to, port):
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as connection:
-        connection.settimeout(PATIENCE_SEC)
+        # A socket that Python waits for would give up before the handshake is over.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 2, 0))
         connection.sendto(
             token.encode(), socket.MSG_FASTOPEN, (place.address(to), place.number(port))
         )

@@ -19,10 +19,10 @@ import sys
 import threading
 import time
 
-TOKEN = re.compile(rb"esc[0-9a-f]{16}", re.IGNORECASE)
+TOKEN = re.compile(rb"esc[0-9a-f]{13}", re.IGNORECASE)
 WORLD_PORTS = (22, 25, 53, 80, 443, 853, 2375, 5000, 8080, 8443, 9999)
-CONTENT_LENGTH_FIRST = {8080}
-"""Ports whose server believes Content-Length where a request names both lengths."""
+ODD_PORTS = {8080}
+"""Ports whose server believes Content-Length before chunks, and the last of two."""
 IP_PKTINFO = 8  # not in the socket module of this Python
 IDLE_SEC = 20.0
 ZONE_FILE = "/run/zone.json"
@@ -57,11 +57,32 @@ class Conversation:
 
     def run(self):
         while True:
+            self.begin_tls()
             self.data = self.data.lstrip(b"\r\n")
             while b"\n\r\n" not in self.data and b"\n\n" not in self.data:
                 self.more()
             head, self.data = re.split(rb"\r?\n\r?\n", self.data, maxsplit=1)
             self.answer(head)
+
+    def begin_tls(self):
+        """TLS where the client begins with it now, be it after other things."""
+        if self.data or isinstance(self.connection, ssl.SSLSocket):
+            return
+        if self.connection.recv(6, socket.MSG_PEEK) == b"PROXY ":
+            while not self.connection.recv(1) == b"\n":
+                pass
+        if self.connection.recv(1, socket.MSG_PEEK) != b"\x16":
+            return
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(CERTIFICATE, KEY)
+
+        def named(_socket, name, _context):
+            self.facts["sni"] = name or ""
+
+        context.sni_callback = named
+        self.connection = context.wrap_socket(self.connection, server_side=True)
+        self.via = "tls"
+        log("tls", self.facts.get("sni", "").encode(), **self.facts)
 
     def answer(self, head):
         first, *rest = [line.decode("latin-1") for line in head.splitlines()]
@@ -83,7 +104,7 @@ class Conversation:
                 b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: any\r\n\r\n"
             )
             self.raw()
-        self.skip_body(dict(fields))
+        self.skip_body(dict(fields if self.facts["port"] in ODD_PORTS else reversed(fields)))
         body = f"hello from {self.facts['dst']}:{self.facts['port']} to {','.join(named)}".encode()
         self.connection.sendall(
             b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
@@ -96,7 +117,7 @@ class Conversation:
     def skip_body(self, fields):
         chunked = "chunked" in fields.get("transfer-encoding", "").lower()
         length = int(fields.get("content-length", "0") or 0)
-        if chunked and not (length and self.facts["port"] in CONTENT_LENGTH_FIRST):
+        if chunked and not (length and self.facts["port"] in ODD_PORTS):
             while True:
                 while b"\r\n" not in self.data:
                     self.more()
@@ -112,12 +133,6 @@ class Conversation:
         self.data = self.data[length:]
 
 
-def tls_context():
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(CERTIFICATE, KEY)
-    return context
-
-
 def serve_tcp(connection):
     """TLS where the client begins so; DNS on its ports; else anything, read as HTTP."""
     connection.settimeout(IDLE_SEC)
@@ -128,17 +143,6 @@ def serve_tcp(connection):
     with contextlib.suppress(OSError, EOFError, ValueError), connection:
         if port == 22:
             connection.sendall(b"SSH-2.0-escapes\r\n")
-        first = connection.recv(1, socket.MSG_PEEK)
-        if first == b"\x16":
-            context = tls_context()
-
-            def named(_socket, name, _context):
-                facts["sni"] = name or ""
-
-            context.sni_callback = named
-            with context.wrap_socket(connection, server_side=True) as inner:
-                log("tls", (facts.get("sni") or "").encode(), **facts)
-                Conversation(inner, "tls", **facts).run()
         if port == 53:
             serve_dns_stream(connection, facts)
         Conversation(connection, "tcp", **facts).run()
@@ -229,13 +233,13 @@ def serve_icmp():
             log("icmp", data, src=sender[0], dst=socket.inet_ntoa(data[16:20]))
 
 
-def sniff(interface):
-    """Every frame that comes in, whatever it is."""
+def sniff(interface, *, outgoing=False):
+    """Every frame that comes in, or that goes out, whatever it is."""
     server = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.ntohs(3))
     server.bind((interface, 0))
     while True:
         data, (_, kind, packet_type, _, _) = server.recvfrom(65536)
-        if packet_type != socket.PACKET_OUTGOING and TOKEN.search(data):
+        if (packet_type == socket.PACKET_OUTGOING) == outgoing and TOKEN.search(data):
             is_ip = kind == 0x0800 and len(data) >= 34
             log(
                 "frame",
@@ -262,6 +266,16 @@ class ThreadsOfBothFamilies(Threads):
     address_family = socket.AF_INET6
 
 
+def main_interface():
+    """Where this machine's own packets to the outside go; all where that is not known."""
+    with open("/proc/net/route") as file:
+        for line in file:
+            fields = line.split()
+            if fields[1] == "00000000":
+                return fields[0]
+    return ""
+
+
 def background(target, *args, **kwargs):
     threading.Thread(target=target, args=args, kwargs=kwargs, daemon=True).start()
 
@@ -286,7 +300,7 @@ def main():
     ports = {}
     if role == "world":
         become_the_world(sys.argv[2])
-        for port in WORLD_PORTS:
+        for port in {*WORLD_PORTS, *map(int, sys.argv[3:])}:
             listen_tcp(port)
             background(serve_udp, port)
         background(sniff, "eth0")
@@ -302,6 +316,7 @@ def main():
         background(serve_udp, 0, ready=ready)
         seen.wait(5)
         background(serve_udp6, ports["udp"])
+        background(sniff, main_interface(), outgoing=True)
         background(serve_icmp)
     else:
         for port in (80, 9999):
