@@ -1,0 +1,137 @@
+"""Whether an agent could work, told by its calls and not by its exit status.
+
+Several agents end with status 0 after a wrong key, a cut stream or an HTML page, and
+others with 1 after honest work. So the last word is with the calls: a failure of the
+provider's at their end says that the work was broken off, unless the agent had
+finished by then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pytest_harbor.model_gateway.call import PROVIDER_FAILURES, CallSummary
+
+Kind = Literal["worked", "never_called", "provider_failed", "limit"]
+
+_USED_UP = ("credit balance", "insufficient_quota", "exceeded your current quota", "usage limit")
+_BY_STATUS = {
+    401: "AgentAuthenticationError",
+    402: "ApiUsageLimitError",
+    403: "AgentAuthenticationError",
+    404: "ModelNotFoundError",
+    407: "NetworkConnectionError",
+    408: "ApiResponseStalledError",
+    429: "ApiRateLimitError",
+    529: "ApiOverloadedError",
+}
+_BY_OUTCOME = {
+    "unreachable": "NetworkConnectionError",
+    "cut": "ApiConnectionClosedError",
+    "stalled": "ApiResponseStalledError",
+    "error_event": "ApiOverloadedError",
+}
+_IN_WORDS = {
+    "refused": "the provider refused the call",
+    "unreachable": "the provider could not be reached",
+    "cut": "the provider's answer broke off before its end",
+    "stalled": "the provider's answer stalled",
+    "error_event": "the provider sent an error in place of the rest of its answer",
+    "malformed": "the provider's answer cannot be read",
+    "not_json": "something answered in the provider's place, and not in its protocol",
+    "redirect": "the provider sends elsewhere",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionVerdict:
+    """What the calls say of an agent's work.
+
+    Attributes:
+        kind: ``worked``; ``never_called``: no model ever got a request; ``provider_failed``:
+            the work was broken off by the provider; ``limit``: by a limit of the run's own.
+        is_unable: Whether the reward says nothing of the agent: category ``agent``. A limit
+            is part of what was measured, so what it leaves is an honest reward.
+        fault: Name of the exception that fits, by Harbor's names; empty: none.
+        reason: For the user; empty where it worked.
+    """
+
+    kind: Kind
+    is_unable: bool = False
+    fault: str = ""
+    reason: str = ""
+
+
+def judge(calls: Sequence[CallSummary], limit: str | None = None) -> SessionVerdict:
+    """The verdict on a trial's calls.
+
+    Args:
+        calls: Calls of models, in the order in which they ended.
+        limit: The limit that stopped the agent, in words.
+    """
+    if limit is not None:
+        return SessionVerdict("limit", reason=f"the {limit} was reached")
+    asked = [call for call in calls if call.outcome not in ("gateway", "limit")]
+    if not asked:
+        return _never_called(calls)
+    decisive = [call for call in asked if call.outcome != "client_gone"]
+    if not decisive or not _is_failure(decisive[-1]) or _had_finished(decisive):
+        return SessionVerdict("worked")
+    return _failed(decisive[-1])
+
+
+def _is_failure(call: CallSummary) -> bool:
+    """Whether the provider is to blame: a request that is wrong or too long is the agent's."""
+    if call.outcome == "refused" and call.status in (400, 409, 413, 422):
+        return _is_used_up(call)
+    return call.outcome in PROVIDER_FAILURES
+
+
+def _is_used_up(call: CallSummary) -> bool:
+    return any(word in call.error.lower() for word in _USED_UP)
+
+
+def _had_finished(calls: Sequence[CallSummary]) -> bool:
+    """Whether the agent was done before the failures at the end.
+
+    Some agents make calls of another kind after their work, as to remember it. The
+    work was done if its last answer asked for no tool, in a conversation that used tools,
+    and the call that failed belongs to another conversation or asks another model.
+    """
+    answered = [call for call in calls if call.outcome == "ok"]
+    using = [call for call in answered if call.asks_for_tool]
+    if not using:
+        return False
+    main = Counter(call.conversation for call in using).most_common(1)[0][0]
+    last = [call for call in answered if call.conversation == main][-1]
+    failed = calls[-1]
+    is_other = failed.conversation != main or failed.model != last.model
+    return is_other and not last.asks_for_tool
+
+
+def _never_called(calls: Sequence[CallSummary]) -> SessionVerdict:
+    reason = "the agent never called a model"
+    if calls:
+        reason += f": the gateway refused its requests, the last with: {calls[-1].error}"
+    return SessionVerdict("never_called", True, "AgentUnableError", reason)
+
+
+def _failed(call: CallSummary) -> SessionVerdict:
+    reason = _IN_WORDS.get(call.outcome, "the provider failed")
+    if call.outcome == "refused":
+        reason += f" with status {call.status}"
+    if call.error:
+        reason += f": {call.error}"
+    return SessionVerdict("provider_failed", True, _fault(call), reason)
+
+
+def _fault(call: CallSummary) -> str:
+    if _is_used_up(call):
+        return "ApiUsageLimitError"
+    if call.outcome == "refused":
+        fallback = "ApiInternalServerError" if call.status >= 500 else "UnknownApiError"
+        return _BY_STATUS.get(call.status, fallback)
+    return _BY_OUTCOME.get(call.outcome, "UnknownApiError")
