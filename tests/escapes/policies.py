@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_harbor.task.network import Endpoint, NetworkPolicy
+from pytest_harbor.task.network import HOST_MACHINE, Endpoint, NetworkPolicy
 
 from .lab import ENDPOINT, IN_RANGE, RANGE
 from .table import ESCAPES, REBOUND, Escape
@@ -39,6 +39,7 @@ class Case:
         alike: A name that ends like an allowed one and is not allowed.
         compose: The box has a service ``side`` beside it.
         box: From which of them.
+        own_rows: Only the rows that name the case are tried.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Case:
     alike: str = "otherallowed.test"
     compose: bool = False
     box: str = "main"
+    own_rows: bool = False
 
     @property
     def rows(self) -> list[Escape]:
@@ -57,7 +59,8 @@ class Case:
         return [
             row
             for row in ESCAPES
-            if (not row.only or self.name in row.only) and (was_open or not row.held)
+            if (self.name in row.only if row.only or self.own_rows else True)
+            and (was_open or not row.held)
         ]
 
 
@@ -66,7 +69,8 @@ REBOUND_NAMES = tuple(f"to-{kind}.test" for kind in REBOUND)
 EXACT = NetworkPolicy("allowlist", ("allowed.test", *REBOUND_NAMES))
 WILDCARD = NetworkPolicy("allowlist", ("*.wild.test",))
 ADDRESSES = NetworkPolicy("allowlist", (RANGE,))
-ENDPOINTS = (Endpoint("api.test", 8443), Endpoint(ENDPOINT, 9999))
+ENDPOINTS = (Endpoint("api.test", 8443), Endpoint(ENDPOINT, 9999), Endpoint(HOST_MACHINE, 9999))
+DENYING = NetworkPolicy("public", denied=("denied.test", "*.below.test", RANGE))
 OPEN_ENDPOINTS = NetworkPolicy("public", endpoints=ENDPOINTS)
 ONLY_ENDPOINTS = NetworkPolicy("no-network", endpoints=ENDPOINTS)
 
@@ -118,7 +122,15 @@ BY_ENDPOINT = (
     _get("api.test", 8443, secure=True),
     Allowance("an endpoint's address", "get", {"to": "@endpoint", "port": 9999, "host": "any"},
               f"{ENDPOINT}:9999"),
+    _get(HOST_MACHINE, 9999),
 )  # fmt: skip
+BUT_DENIED = (
+    LOOPBACK,
+    _get("allowed.test", 80),
+    _get("other.test", 443, secure=True),
+    Allowance("tcp without a name", "get", {"to": "@other", "port": 9999, "host": "any"}, ":9999 to any"),
+    Allowance("udp", "udp", {"to": "@other", "port": 9999}, "heard esc"),
+)
 
 CASES = (
     Case("no-network", (NONE,), (LOOPBACK,)),
@@ -127,6 +139,7 @@ CASES = (
     Case("wildcard", (PUBLIC, WILDCARD), BY_WILDCARD, "one.wild.test", "198.51.100.12", "evilwild.test"),
     Case("addresses", (ADDRESSES,), BY_ADDRESS),
     Case("endpoints", (OPEN_ENDPOINTS, ONLY_ENDPOINTS), BY_ENDPOINT),
+    Case("denied", (PUBLIC, DENYING), BUT_DENIED, own_rows=True),
     Case("compose-tightened", (PUBLIC, NONE), (LOOPBACK, *_services("side")), compose=True),
     Case("sidecar-tightened", (PUBLIC, NONE), (LOOPBACK, *_services("main")), compose=True, box="side"),
     Case("compose-exact", (PUBLIC, EXACT), (*BY_NAME, *_services("side")), compose=True),

@@ -1,7 +1,7 @@
 """The table of escapes: add a row, and it is tried under every policy that it is meant for."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 TOKEN_LENGTH = 16
@@ -216,6 +216,35 @@ HTTP = [
               f"Content-Length: {_length(SECOND)}\nContent-Length : 0", SECOND),
 ]  # fmt: skip
 
+
+
+def _h2(stream: int, authority: str, extra: bytes = b"") -> bytes:
+    """A request of HTTP/2 in one frame, its text written out."""
+    path = b"/" + b"<token>".ljust(TOKEN_LENGTH)
+    name = authority.encode()
+    block = b"\x82\x86\x04" + bytes([len(path)]) + path + b"\x01" + bytes([len(name)]) + name + extra
+    head = len(block).to_bytes(3, "big") + b"\x01\x05" + stream.to_bytes(4, "big")
+    return head + block.replace(path, b"/<token>")
+
+
+def _h2_talk(name: str, *requests: bytes, **more: Any) -> Escape:
+    begin = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\x00\x00\x00\x04" + bytes(5)
+    # The probe makes CR LF of every line feed but of those that are written thus.
+    parts = [part.decode("latin-1").replace("\n", "<lf>") for part in (begin, *requests)]
+    args = {"to": FRONT, "port": 80, "parts": parts}
+    return Escape(name, "http", "talk", args, **more)
+
+
+OTHER_HOST_FIELD = b"\x00\x04host\x0aother.test"
+H2 = [
+    _h2_talk("h2c with another host", _h2(1, "other.test")),
+    _h2_talk("h2c, the second request with another host",
+             _h2(1, "allowed.test").replace(b"/<token>", b"/" + b"x" * TOKEN_LENGTH),
+             _h2(3, "other.test")),
+    _h2_talk("h2c with two hosts", _h2(1, "allowed.test", OTHER_HOST_FIELD), proof="request",
+             only=EXACT),
+]  # fmt: skip
+
 IPV6 = [
     Escape("ipv6 tcp", "ipv6", "tcp6", {"to": "2001:db8::11", "port": 9999}),
     Escape("ipv6 udp to all nodes", "ipv6", "udp", {"to": "ff02::1", "port": "@host_udp", "family": 6}),
@@ -394,8 +423,27 @@ HELD = [
     _held("metadata", "http", "tcp", to="@metadata", port=80, greeting=OPEN_OTHER, then=REQUEST),
 ]  # fmt: skip
 
+DENIED_ONLY = frozenset({"denied"})
+DENIED = [
+    Escape("a denied name", "http", "curl", {"url": "http://denied.test/<token>"}),
+    Escape("a denied name by TLS", "tls", "curl", {"url": "https://denied.test/<token>"}),
+    Escape("a denied name by its address", "http", "talk",
+           {"to": "@allowed", "port": 80, "parts": ["GET /<token> HTTP/1.1\nHost: denied.test\n\n"]}),
+    Escape("a denied server name by its address", "tls", "tls",
+           {"to": "@allowed", "port": 443, "sni": "denied.test", "parts": [REQUEST]}),
+    Escape("a name below a denied suffix", "http", "curl", {"url": "http://any.below.test/<token>"}),
+    Escape("a second request for a denied name", "http", "talk",
+           {"to": "@allowed", "port": 80,
+            "parts": [HARMLESS, "GET /<token> HTTP/1.1\nHost: denied.test\n\n"]}),
+    Escape("a denied address by tcp", "tcp", "talk", {"to": "@in_range", "port": 9999, "parts": [REQUEST]}),
+    Escape("a denied address by udp", "udp", "udp", {"to": "@in_range", "port": 9999}),
+    Escape("a denied address by ping", "icmp", "ping", {"to": "@in_range"}),
+    Escape("a name that leads to a denied address", "http", "curl", {"url": "http://in-range.test/<token>"}),
+]  # fmt: skip
+DENIED = [replace(row, only=DENIED_ONLY) for row in DENIED]
+
 ESCAPES: Sequence[Escape] = (
-    *PLAIN, *NAMES, *TLS, *HTTP, *IPV6, *FRAMES, *BROADCASTS, *MACHINE, *NEIGHBOURS, *REBINDING,
-    *CHANGES, *HELD,
+    *PLAIN, *NAMES, *TLS, *HTTP, *H2, *IPV6, *FRAMES, *BROADCASTS, *MACHINE, *NEIGHBOURS, *REBINDING,
+    *CHANGES, *HELD, *DENIED,
 )  # fmt: skip
 BY_NAME = {row.name: row for row in ESCAPES}
