@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_harbor.environment.base import Environment
+from pytest_harbor.task.network import NetworkPolicy
 
 BASE_IMAGE = "debian:bookworm-slim"
 
@@ -20,7 +21,7 @@ def make_docker(engine: Any) -> Environment:
     spec = ContainerSpec(
         name_hint="contract",
         docker_image=BASE_IMAGE,
-        network="none",
+        network=(NetworkPolicy("no-network"),),
         env={"FROM_SPEC": "1"},
         workdir="/work dir",
     )
@@ -36,7 +37,7 @@ def make_compose(engine: Any) -> Environment:
     spec = ContainerSpec(
         name_hint="contract",
         docker_image=BASE_IMAGE,
-        network="none",
+        network=(NetworkPolicy("no-network"),),
         env={"FROM_SPEC": "1"},
         workdir="/work dir",
     )

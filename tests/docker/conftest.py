@@ -15,8 +15,10 @@ from pytest_harbor.environment.docker import (
     remove_run,
 )
 from pytest_harbor.errors import ImageBuildError
+from pytest_harbor.task.network import NetworkPolicy
 
 BASE_IMAGE = "debian:bookworm-slim"
+CLOSED = (NetworkPolicy("no-network"),)
 
 # The programs named, with the libraries that they need and nothing else.
 SCRATCH_WITH = """\
@@ -57,7 +59,11 @@ def engine(engine: Engine) -> Iterator[Engine]:
 
 @contextmanager
 def _box(engine: Engine, **spec: object) -> Iterator[DockerEnvironment]:
-    values: dict[str, object] = {"name_hint": "box", "network": "none", **spec}
+    values: dict[str, object] = {
+        "name_hint": "box",
+        "network": CLOSED,
+        **spec,
+    }
     if "context_dir" not in values:
         values.setdefault("docker_image", BASE_IMAGE)
     environment = DockerEnvironment(ContainerSpec(**values), engine)  # type: ignore[arg-type]

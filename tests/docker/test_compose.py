@@ -21,6 +21,9 @@ from pytest_harbor.errors import (
     ImageBuildError,
     ImageNotFoundError,
 )
+from pytest_harbor.task.network import NetworkPolicy
+
+OPEN, CLOSED = (NetworkPolicy(),), (NetworkPolicy("no-network"),)
 
 BASE_IMAGE = "debian:bookworm-slim"
 SIDECAR = f"""\
@@ -71,7 +74,11 @@ def make_project(engine: Engine, tmp_path: Path) -> Iterator[MakeProject]:
             file.write_bytes(
                 compose if isinstance(compose, bytes) else textwrap.dedent(compose).encode()
             )
-            values: dict[str, object] = {"name_hint": "compose", "network": "none", **spec}
+            values: dict[str, object] = {
+                "name_hint": "compose",
+                "network": CLOSED,
+                **spec,
+            }
             if dockerfile is not None:
                 values["context_dir"] = folder
             else:
@@ -106,7 +113,7 @@ def test_a_lone_main_with_only_a_working_folder(make_project: MakeProject) -> No
 
 
 def test_a_lone_main_with_only_a_network_mode(make_project: MakeProject) -> None:
-    box = make_project("services:\n  main:\n    network_mode: none\n", network="public")
+    box = make_project("services:\n  main:\n    network_mode: none\n", network=OPEN)
     box.start(timeout_sec=120)
     assert box.exec("cat /proc/net/route").stdout.count("\n") == 1
 
@@ -152,7 +159,7 @@ def test_the_old_boilerplate_works_as_it_is(make_project: MakeProject) -> None:
         dockerfile=f"FROM {BASE_IMAGE}\nWORKDIR /app\n",
         cpus=1,
         memory_mb=256,
-        network="public",
+        network=OPEN,
     )
     box.start(timeout_sec=300)
     assert box.exec("echo $TEST_DIR; cat /sys/fs/cgroup/memory.max").stdout.split() == [
@@ -362,7 +369,7 @@ networks:
 
 
 def test_two_networks_part_services(make_project: MakeProject) -> None:
-    box = make_project(TWO_NETWORKS, network="public")
+    box = make_project(TWO_NETWORKS, network=OPEN)
     box.start(timeout_sec=120)
     assert box.exec("getent hosts db").exit_code == 0
     assert box.exec("getent hosts far").exit_code != 0
@@ -487,7 +494,9 @@ def test_refused_file_starts_nothing(make_project: MakeProject, engine: Engine) 
 
 def test_allowed_rights_are_given(make_project: MakeProject) -> None:
     box = make_project(
-        "services:\n  main: {cap_add: [NET_ADMIN]}\n", allow_privileged=True, network="public"
+        "services:\n  main: {cap_add: [NET_ADMIN]}\n",
+        allow_privileged=True,
+        network=OPEN,
     )
     box.start(timeout_sec=120)
     effective = int(box.exec("grep CapEff /proc/self/status").stdout.split()[1], 16)

@@ -4,13 +4,17 @@ import pytest
 
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment
 from pytest_harbor.environment.logs import bring_logs_home
+from pytest_harbor.task.network import NetworkPolicy
 
 pytestmark = pytest.mark.docker
+
+CLOSED = (NetworkPolicy("no-network"),)
 
 
 def test_what_another_box_left_half_way_is_not_taken(engine, tmp_path):
     box = DockerEnvironment(
-        ContainerSpec("logs", docker_image="debian:bookworm-slim", network="none"), engine
+        ContainerSpec("logs", docker_image="debian:bookworm-slim", network=CLOSED),
+        engine,
     )
     landing, home = tmp_path / ".logs", tmp_path / "verifier"
     (landing / "verifier").mkdir(parents=True)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from pytest_harbor.environment.docker import DockerEnvironment, Engine, remove_run
 from pytest_harbor.environment.docker.network import run_network_name
+from pytest_harbor.task.network import NetworkPolicy
 
 MakeBox = Callable[..., DockerEnvironment]
 
@@ -24,7 +25,7 @@ def address(box: DockerEnvironment) -> str:
 def test_boxes_of_a_run_share_a_network_and_cannot_reach_each_other(
     make_box: MakeBox, engine: Engine
 ):
-    one, two = make_box(network="public"), make_box(network="public")
+    one, two = make_box(network=(NetworkPolicy(),)), make_box(network=(NetworkPolicy(),))
     one.start()
     two.start()
     one.write("/server.pl", SERVER)
@@ -42,7 +43,7 @@ def test_boxes_of_a_run_share_a_network_and_cannot_reach_each_other(
 
 
 def test_without_network_there_is_loopback_only(make_box: MakeBox):
-    box = make_box(network="none")
+    box = make_box(network=(NetworkPolicy("no-network"),))
     box.start()
     interfaces = box.exec("cat /proc/net/dev | tail -n +3 | cut -d: -f1").stdout.split()
     assert interfaces == ["lo"]
@@ -73,7 +74,7 @@ def test_a_network_that_was_removed_is_made_again(make_box: MakeBox):
 
 
 def test_the_outside_is_reachable(make_box: MakeBox, listener):
-    box = make_box(network="public")
+    box = make_box(network=(NetworkPolicy(),))
     box.start()
     result = box.exec(f"timeout 10 bash -c '</dev/tcp/{listener.address}/{listener.port}'")
     assert result.exit_code == 0
@@ -81,7 +82,7 @@ def test_the_outside_is_reachable(make_box: MakeBox, listener):
 
 
 def test_without_a_network_nothing_outside_is_reachable(make_box: MakeBox, listener):
-    box = make_box(network="none")
+    box = make_box(network=(NetworkPolicy("no-network"),))
     box.start()
     result = box.exec(f"timeout 10 bash -c '</dev/tcp/{listener.address}/{listener.port}'")
     assert result.exit_code != 0

@@ -20,8 +20,10 @@ from pytest_harbor.environment.docker import (
 )
 from pytest_harbor.environment.docker.client import OWNER_LABEL
 from pytest_harbor.environment.docker.owner import Owner
+from pytest_harbor.task.network import NetworkPolicy
 
 BASE_IMAGE = "debian:bookworm-slim"
+CLOSED = (NetworkPolicy("no-network"),)
 
 LEAVE = """
 import os
@@ -59,7 +61,9 @@ def leave(own_engine: Engine) -> Leave:
 
     def start(owner: Owner) -> DockerEnvironment:
         own_engine.owner = owner
-        spec = ContainerSpec("owned", docker_image=BASE_IMAGE, network="none")
+        spec = ContainerSpec(
+            "owned", docker_image=BASE_IMAGE, network=(NetworkPolicy("no-network"),)
+        )
         box = DockerEnvironment(spec, own_engine)
         box.start()
         return box

@@ -179,5 +179,30 @@ def test_ways_out_of_a_closed_network() -> None:
         },
         "networks": {"n": {"external": True}, "m": None},
     }
-    found = [(refusal.service, refusal.key) for refusal in ways_out(model)]
+    found = [(refusal.service, refusal.key) for refusal in ways_out(model, GROUNDS)]
     assert found == [("a", "network_mode"), ("b", "extra_hosts"), ("", "networks.n.external")]
+
+
+@pytest.mark.parametrize(
+    ("service", "key"),
+    [
+        ({"privileged": True}, "privileged"),
+        ({"cap_add": ["CHOWN", "NET_ADMIN"]}, "cap_add"),
+        ({"cap_add": ["cap_net_raw"]}, "cap_add"),
+        ({"cap_add": ["SYS_ADMIN"]}, "cap_add"),
+        ({"pid": "host"}, "pid"),
+        ({"ipc": "container:other"}, "ipc"),
+        ({"use_api_socket": True}, "use_api_socket"),
+        ({"devices": ["/dev/net/tun"]}, "devices"),
+        ({"volumes": [bind("/var/run/docker.sock")]}, "volumes[0].source"),
+        ({"post_start": [{"command": "x", "privileged": True}]}, "post_start[0].privileged"),
+    ],
+)
+def test_rights_that_lead_round_a_policy(service: dict[str, Any], key: str) -> None:
+    (refusal,) = ways_out({"services": {"main": service}}, GROUNDS)
+    assert (refusal.service, refusal.key) == ("main", key)
+
+
+def test_harmless_rights_are_no_way_out() -> None:
+    service = {"cap_add": ["SYS_NICE"], "volumes": [bind("/tasks/hello/data")], "pid": "service:b"}
+    assert ways_out({"services": {"main": service}}, GROUNDS) == []

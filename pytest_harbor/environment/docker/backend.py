@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
 
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import DockerEnvironment
 from pytest_harbor.environment.docker.spec import ContainerSpec
-from pytest_harbor.errors import UnsupportedError
 from pytest_harbor.task import layout
 from pytest_harbor.task.layout import DOCKERFILE
-from pytest_harbor.task.network import NetworkPolicy
 
 
 @lru_cache(maxsize=1)
@@ -31,16 +28,6 @@ def _definition(request: EnvironmentRequest) -> Path | None:
     if request.config.docker_image:
         return None
     return layout.existing_file(request.build_folder, layout.APPTAINER_FILE)
-
-
-def _network(policies: tuple[NetworkPolicy, ...]) -> Literal["public", "none"]:
-    if all(policy.is_open for policy in policies):
-        return "public"
-    if all(policy.is_closed for policy in policies):
-        return "none"
-    raise UnsupportedError(
-        "this version cannot enforce an allowlist of hosts or a network policy that changes"
-    )
 
 
 def make_environment(request: EnvironmentRequest) -> Environment:
@@ -65,7 +52,11 @@ def make_environment(request: EnvironmentRequest) -> Environment:
         storage_mb=request.storage_mb,
         gpus=request.config.gpus or 0,
         gpu_types=request.config.gpu_types or (),
-        network=_network(request.network),
+        network=request.network,
+        uplink=request.uplink,
+        gateway_image=request.gateway_image,
+        runtime=request.runtime,
+        hardened=request.hardened,
         upload_dir=request.build_folder if uploads else None,
         rebuild=request.rebuild,
         labels={**request.labels, "pytest-harbor.trial": request.trial_name},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.task.network import NetworkPolicy
 
 _MIB = 1024 * 1024
 
@@ -15,6 +17,8 @@ _MIB = 1024 * 1024
 def check(engine: Engine, spec: ContainerSpec) -> None:
     """Raise UnsupportedError where the engine cannot give what ``spec`` asks."""
     require(engine, spec.gpus, "[environment]")
+    require_runtime(engine, spec.runtime)
+    require_policies(engine, spec.network)
 
 
 def require(engine: Engine, gpus: int, where: str) -> None:
@@ -37,6 +41,41 @@ def require(engine: Engine, gpus: int, where: str) -> None:
             f"nvidia runtime (it has {', '.join(sorted(info.get('Runtimes') or {}))}); "
             "install the NVIDIA container toolkit on its machine"
         )
+
+
+def require_runtime(engine: Engine, runtime: str | None) -> None:
+    """Raise UnsupportedError where the engine does not know a runtime."""
+    known = engine.info.get("Runtimes") or {} if runtime else {}
+    if runtime and runtime not in known:
+        raise UnsupportedError(
+            f"the engine has no runtime {runtime!r} (it has {', '.join(sorted(known)) or 'none'}); "
+            "gVisor's comes with its package and `runsc install`, then restart the engine; any "
+            'other is to be named in the engine\'s daemon.json under "runtimes"'
+        )
+
+
+def require_policies(engine: Engine, policies: Sequence[NetworkPolicy]) -> None:
+    """Raise UnsupportedError where the engine cannot hold a container to these policies."""
+    means = means_for(policies)
+    if means in ("switched", "gateway") and engine.is_podman:
+        raise UnsupportedError(
+            "on Podman a box is either open or without network from its start to its end: its "
+            "networks cannot be made to obey a gateway, and a change was not proved to hold; "
+            "run the task on Docker"
+        )
+
+
+def confinement(spec: ContainerSpec) -> dict[str, Any]:
+    """What a container may not do, as the engine takes it."""
+    settings: dict[str, Any] = {}
+    if spec.is_restricted:
+        # Raw frames go past every rule that looks at addresses.
+        settings["CapDrop"] = ["NET_RAW"]
+    if spec.hardened:
+        settings["SecurityOpt"] = ["no-new-privileges"]
+    if spec.runtime:
+        settings["Runtime"] = spec.runtime
+    return settings
 
 
 def _has_gpus(info: Mapping[str, Any]) -> bool:

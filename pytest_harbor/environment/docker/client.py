@@ -142,10 +142,12 @@ class EngineCache:
     Attributes:
         shells: Image id to the shell that its containers have.
         networks: Names of networks known to be there.
+        resolvers: Name servers of its containers; None: not asked yet.
     """
 
     shells: dict[str, str] = field(default_factory=dict)
     networks: set[str] = field(default_factory=set)
+    resolvers: tuple[str, ...] | None = None
 
 
 class Engine:

@@ -32,6 +32,7 @@ from pytest_harbor.environment.docker.compose_model import (
     Settings,
     adjust,
     base_file,
+    name_servers,
 )
 from pytest_harbor.environment.docker.compose_policy import (
     REMEDY,
@@ -47,7 +48,8 @@ from pytest_harbor.environment.docker.container import LOG_FOLDERS
 from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import content_hash, target_platform
 from pytest_harbor.environment.docker.naming import container_name, kept_name
-from pytest_harbor.environment.docker.operations import ContainerOperations
+from pytest_harbor.environment.docker.networked import NetworkedBox
+from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.environment.docker.transfer import Transfer
 from pytest_harbor.errors import (
@@ -86,13 +88,13 @@ class ComposeSource:
     filter_data: Callable[[BinaryIO], BinaryIO] | None = None
 
 
-class ComposeEnvironment(ContainerOperations):
+class ComposeEnvironment(NetworkedBox):
     """The containers of a task's compose file; commands and files are ``main``'s."""
 
     def __init__(self, spec: ContainerSpec, source: ComposeSource, engine: Engine) -> None:
         self._project_name = container_name(spec.name_hint)
-        super().__init__(engine, f"{self._project_name}-{MAIN}-1")
-        self._spec = spec
+        main = f"{self._project_name}-{MAIN}-1"
+        super().__init__(engine, main, spec, self._project_name)
         self._source = source
         self._project = Project(engine, self._project_name)
         self._folder: Path | None = None
@@ -141,6 +143,8 @@ class ComposeEnvironment(ContainerOperations):
         deadline = Deadline(timeout_sec)
         capabilities.check(self._engine, self._spec)
         require_compose()
+        if self._is_gated:
+            self._network.begin(deadline)
         self._folder = Path(tempfile.mkdtemp(prefix="pytest-harbor-compose-"))
         variables = self._variables()
         cli = ComposeCli(self._engine, self._project_name, variables)
@@ -150,15 +154,37 @@ class ComposeEnvironment(ContainerOperations):
             self._engine, cli, self._spec, self._private, variables["MAIN_IMAGE_NAME"]
         )
         maker.ensure_all(adjusted.model, deadline)
+        self._join_network(adjusted.model, deadline)
         file = self._private / "project.json"
         file.write_text(dump_model(adjusted.model))
         self._created = True  # before the request: an interrupt must not lose the containers
         self._compose(cli, file, deadline, "create", "--no-build", "--pull", "never")
         self._put_first_files(adjusted.copies)
+        if self._is_gated:
+            self._network.admit(self._project.networked(), attached=False)
         up = ("up", "--detach", "--no-build", "--pull", "never", "--no-recreate")
         self._compose(cli, file, deadline, *up)
         self._project.wait_until_ready(deadline)
         self._attach()
+
+    @property
+    def _is_gated(self) -> bool:
+        """Each container has its way out beside the project's networks, which have none."""
+        means = means_for(self._spec.network)
+        return means in ("switched", "gateway") or (means == "public" and bool(self._spec.uplink))
+
+    @property
+    def _closing(self) -> str:
+        """What becomes of the project's networks."""
+        return "gated" if self._is_gated else means_for(self._spec.network)
+
+    def _join_network(self, model: dict[str, Any], deadline: Deadline) -> None:
+        if not self._is_gated:
+            return
+        image = str(model["services"][MAIN].get("image") or "")
+        self._network.join(image, deadline)
+        if self._network.dns:
+            name_servers(model, self._network.dns)
 
     @property
     def _private(self) -> Path:
@@ -177,7 +203,7 @@ class ComposeEnvironment(ContainerOperations):
             "MAIN_IMAGE_NAME": f"hb__{content_hash(folder, target_platform(self._engine))}",
             "CONTEXT_DIR": str(folder),
             "TEST_DIR": TESTS_DIR,
-            "NETWORK_MODE": "none" if spec.network == "none" else "bridge",
+            "NETWORK_MODE": "none" if self._closing == "none" else "bridge",
         }
         if not spec.builds and spec.docker_image:
             values["PREBUILT_IMAGE_NAME"] = spec.docker_image
@@ -204,12 +230,13 @@ class ComposeEnvironment(ContainerOperations):
             self._require_none(scan.refusals)
         model = self._resolved(cli, deadline)
         grounds = Grounds(
-            source.task_folder, frozenset(self._log_paths().values()), spec.network, spec.gpus
+            source.task_folder, frozenset(self._log_paths().values()), self._closing, spec.gpus
         )
         if not source.allow_privileged:
             self._require_none(refusals(model, grounds))
-        if spec.network == "none":
-            self._require_none(ways_out(model), remedy="the task has no network")
+        if spec.is_restricted:
+            remedy = "the task's network is restricted, which this would undo"
+            self._require_none(ways_out(model, grounds), remedy)
         return adjust(model, self._settings())
 
     def _resolved(self, cli: ComposeCli, deadline: Deadline) -> dict[str, Any]:
@@ -258,7 +285,10 @@ class ComposeEnvironment(ContainerOperations):
             env=spec.env,
             log_paths=self._log_paths(),
             task_folder=self._source.task_folder,
-            network=spec.network,
+            network=self._closing,
+            restricted=spec.is_restricted,
+            hardened=spec.hardened,
+            runtime=spec.runtime,
             workdir=spec.workdir,
             cpus=self._granted_cpus() if spec.cpus else None,
             memory_mb=spec.memory_mb,
@@ -332,6 +362,8 @@ class ComposeEnvironment(ContainerOperations):
             if self._created and not self._kept:
                 self._project.remove()
                 self._created = False
+            if not self._kept:
+                self._network.leave()
             if self._folder is not None:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -342,6 +374,7 @@ class ComposeEnvironment(ContainerOperations):
             The commands that enter it and remove it.
         """
         self._runner_or_raise()
+        further = self._network.keep() if self._is_gated else ()
         if not self._kept:
             with self._engine.errors(f"keeping {self._project_name}", EnvironmentFault):
                 for state in self._project.states():
@@ -355,6 +388,7 @@ class ComposeEnvironment(ContainerOperations):
             f"enter:  docker exec -it {self._name} sh\n"
             f"list:   docker ps -a {selected}\n"
             f"remove: docker compose --project-name {project} down --volumes"
+            + (f"; docker rm -f -v {' '.join(further)}" if further else "")
         )
 
 

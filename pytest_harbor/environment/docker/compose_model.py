@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,11 @@ class Settings:
         env: Variables of ``main``, over those of the file.
         log_paths: Stand-in on this machine for each log folder in the containers.
         task_folder: Binds of paths below it become copies.
-        network: The trial's network.
+        network: ``public``: the project's networks lead outside; ``none``: they do not;
+            ``gated``: neither do they, and each container is put on one that does.
+        restricted: Some policy of the trial lets less through than everything.
+        hardened: No program gains rights by its set-id bits.
+        runtime: The engine's runtime; None: the file's.
         workdir: Working folder of ``main``, unless the file has one.
         cpus: Limit for ``main``, unless the file has one.
         memory_mb: The same in MiB.
@@ -58,6 +62,9 @@ class Settings:
     log_paths: Mapping[str, str]
     task_folder: Path
     network: str = "public"
+    restricted: bool = False
+    hardened: bool = False
+    runtime: str | None = None
     workdir: str | None = None
     cpus: float | None = None
     memory_mb: int | None = None
@@ -112,7 +119,7 @@ def adjust(resolved: Mapping[str, Any], settings: Settings) -> Adjusted:
     result = Adjusted(copy.deepcopy(dict(resolved)))
     result.model["name"] = settings.project
     for name, service in result.model["services"].items():
-        for change in (_single, _labelled, _limited, _mounted, _connected):
+        for change in (_single, _labelled, _limited, _confined, _mounted, _connected):
             change(name, service, settings, result)
     _finish_main(result.model["services"][MAIN], settings, result)
     _share_logs(result.model, settings)
@@ -178,6 +185,19 @@ def _limited(name: str, service: dict[str, Any], settings: Settings, result: Adj
             )
 
 
+def _confined(_name: str, service: dict[str, Any], settings: Settings, _result: Adjusted) -> None:
+    """No rights that would lead past a policy, and none that the run takes away."""
+    if settings.restricted:
+        kept = (drop for drop in service.get("cap_drop") or () if drop != "NET_RAW")
+        service["cap_drop"] = [*kept, "NET_RAW"]
+    if settings.hardened:
+        options = service.get("security_opt") or ()
+        kept = (option for option in options if not option.startswith("no-new-privileges"))
+        service["security_opt"] = [*kept, "no-new-privileges:true"]
+    if settings.runtime:
+        service["runtime"] = settings.runtime
+
+
 def _mounted(name: str, service: dict[str, Any], settings: Settings, result: Adjusted) -> None:
     """No folder of this machine: log folders are volumes, the task's files are copies."""
     mounts = []
@@ -214,6 +234,15 @@ def _connected(_name: str, service: dict[str, Any], settings: Settings, _result:
     service.setdefault("networks", {"default": None})
     if settings.network == "none":
         service.update(_NO_RESOLVER)
+
+
+def name_servers(model: dict[str, Any], servers: Sequence[str]) -> None:
+    """Give the gated services of an adjusted configuration the name servers outside."""
+    for service in model["services"].values():
+        if "network_mode" not in service:
+            service["dns"] = list(servers)
+            service.pop("dns_search", None)
+            service.pop("dns_opt", None)
 
 
 def _finish_main(main: dict[str, Any], settings: Settings, result: Adjusted) -> None:
@@ -278,7 +307,7 @@ def _networks(model: dict[str, Any], settings: Settings) -> None:
     declared = model.get("networks") or {}
     model["networks"] = {name: dict(declared.get(name) or {}) for name in sorted(used)}
     _named(model, "networks", settings)
-    if settings.network == "none":
+    if settings.network != "public":
         for network in model["networks"].values():
             network.update(internal=True, enable_ipv6=False, driver_opts=dict(_CLOSED_NETWORK))
 

@@ -15,6 +15,8 @@ from pytest_harbor.environment.docker.compose_service_keys import (
     UNKNOWN,
     Grounds,
     extra_hosts,
+    host_mounts,
+    rights_past_a_policy,
     service_key,
 )
 
@@ -62,19 +64,26 @@ def refusals(model: Mapping[str, Any], grounds: Grounds) -> list[Refusal]:
     return [*_top_level(model), *_services(model, grounds), *_shared(model, grounds)]
 
 
-def ways_out(model: Mapping[str, Any]) -> list[Refusal]:
-    """What leads out of a project that has no network, whatever else is allowed."""
+def ways_out(model: Mapping[str, Any], grounds: Grounds) -> list[Refusal]:
+    """What leads past a restriction of the network, whatever else is allowed."""
     found = []
     for name, service in (model.get("services") or {}).items():
-        for below, value, reason in _service_ways_out(service or {}):
+        for below, value, reason in _service_ways_out(service or {}, grounds):
             found.append(Refusal(name, below, _shown(value), reason))
     for name, network in (model.get("networks") or {}).items():
         if (network or {}).get("external"):
             found.append(Refusal("", f"networks.{name}.external", "true", "leads out"))
+        if (driver := (network or {}).get("driver")) not in (None, "bridge", "default"):
+            found.append(Refusal("", f"networks.{name}.driver", _shown(driver), "leads out"))
+    for name, volume in (model.get("volumes") or {}).items():
+        for below, value, reason in _volume(volume or {}, grounds):
+            found.append(Refusal("", f"volumes.{name}{below}", _shown(value), reason))
     return found
 
 
-def _service_ways_out(service: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+def _service_ways_out(
+    service: Mapping[str, Any], grounds: Grounds
+) -> Iterator[tuple[str, Any, str]]:
     mode = str(service.get("network_mode") or "none")
     if mode not in ("none", "bridge", "default") and not mode.startswith("service:"):
         yield "network_mode", mode, "leads out"
@@ -82,6 +91,8 @@ def _service_ways_out(service: Mapping[str, Any]) -> Iterator[tuple[str, Any, st
         service.get("extra_hosts") or [], Grounds(Path(), network="none")
     ):
         yield f"extra_hosts{below}", value, reason
+    yield from rights_past_a_policy(service)
+    yield from host_mounts(service, grounds)
 
 
 def _top_level(model: Mapping[str, Any]) -> Iterator[Refusal]:

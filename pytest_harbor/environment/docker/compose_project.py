@@ -105,6 +105,15 @@ class Project:
                 found.append((order, ServiceState(order[0], each["Id"], self._inspect(each["Id"]))))
         return [state for _, state in sorted(found, key=lambda pair: pair[0])]
 
+    def networked(self) -> list[str]:
+        """Every container that has networks of its own."""
+        modes = {s.container: str(s.inspected["HostConfig"]["NetworkMode"]) for s in self.states()}
+        return [
+            container
+            for container, mode in modes.items()
+            if mode != "none" and not mode.startswith("container:")
+        ]
+
     def _containers(self) -> list[dict[str, Any]]:
         doing = "listing the project's containers"
         with self._engine.errors(doing, EnvironmentFault, EngineUnavailableError):

@@ -196,6 +196,44 @@ def extra_hosts(value: Any, grounds: Grounds) -> Iterator[tuple[str, Any, str]]:
             yield "", entry, "leads to the host, and the task has no network"
 
 
+# With these a container changes its own interfaces, makes its own frames, or is the host.
+_CAPABILITIES_PAST_A_POLICY = frozenset(
+    ["ALL", "BPF", "NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "SYS_RAWIO"]
+)
+_RIGHTS_PAST_A_POLICY = (
+    "privileged",
+    "devices",
+    "device_cgroup_rules",
+    "use_api_socket",
+    "external_links",
+    "provider",
+)
+_NAMESPACES = ("pid", "ipc", "uts", "cgroup", "userns_mode")
+
+
+def rights_past_a_policy(service: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+    """What would let a container undo or go round a restriction of its network."""
+    for key in _RIGHTS_PAST_A_POLICY:
+        if service.get(key):
+            yield key, service[key], f"{_REASONS[key]}, and so a way round the network's policy"
+    for capability in service.get("cap_add") or ():
+        if str(capability).upper().removeprefix("CAP_") in _CAPABILITIES_PAST_A_POLICY:
+            yield "cap_add", capability, "is a way round the network's policy"
+    for key in _NAMESPACES:
+        if str(service.get(key) or "").startswith(("host", "container:")):
+            yield key, service[key], "shares a namespace of the host or of a container of others"
+    yield from _volumes_from(service.get("volumes_from") or (), Grounds(Path()))
+    for key in ("post_start", "pre_stop"):
+        for below, value, reason in _hooks(service.get(key) or (), Grounds(Path())):
+            yield key + below, value, reason
+
+
+def host_mounts(service: Mapping[str, Any], grounds: Grounds) -> Iterator[tuple[str, Any, str]]:
+    """Mounts of the host: its sockets, and files that it runs, lead round a restriction."""
+    for below, value, reason in _volumes(service.get("volumes") or (), grounds):
+        yield f"volumes{below}", value, f"{reason}; that can be a way round the network's policy"
+
+
 def _oom_score(value: Any, _grounds: Grounds) -> Iterator[tuple[str, Any, str]]:
     if float(value) < 0:
         yield "", value, "spares the container when the host's memory is used up"

@@ -20,13 +20,7 @@ from pytest_harbor.environment.docker.client import (
 from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import Image, ensure_image
 from pytest_harbor.environment.docker.naming import container_name, kept_name
-from pytest_harbor.environment.docker.network import (
-    ensure_network,
-    forget_run_network,
-    own_network_name,
-    remove_network,
-)
-from pytest_harbor.environment.docker.operations import ContainerOperations
+from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import (
     EngineUnavailableError,
@@ -49,7 +43,7 @@ class NetworkGoneError(EnvironmentStartError):
     """The run's network was removed between two containers."""
 
 
-class DockerEnvironment(ContainerOperations):
+class DockerEnvironment(NetworkedBox):
     """A box that is one container of a Docker engine.
 
     :meth:`start` makes the container and nothing more: the log folders and the spec's
@@ -57,11 +51,10 @@ class DockerEnvironment(ContainerOperations):
     """
 
     def __init__(self, spec: ContainerSpec, engine: Engine) -> None:
-        super().__init__(engine, container_name(spec.name_hint))
-        self._spec = spec
+        name = container_name(spec.name_hint)
+        super().__init__(engine, name, spec, name)
         self._created = False
         self._kept = False
-        self._own_network: str | None = None
         self._image: Image | None = None
         self._notes: list[str] = []
 
@@ -97,13 +90,15 @@ class DockerEnvironment(ContainerOperations):
         """Build or find the image, create the container and start it."""
         deadline = Deadline(timeout_sec)
         capabilities.check(self._engine, self._spec)
-        self._image = self._ensure_image(deadline)
+        self._network.begin(deadline)
+        image = self._image = self._ensure_image(deadline)
+        self._network.join(image.id, deadline)
         try:
-            shell = self._start_with_a_shell(self._image, self._network(deadline))
+            shell = self._start_with_a_shell(image)
         except NetworkGoneError:
             self._remove()
-            forget_run_network(self._engine)
-            shell = self._start_with_a_shell(self._image, self._network(deadline))
+            self._network.rejoin(image.id, deadline)
+            shell = self._start_with_a_shell(image)
         if deadline.passed:
             raise EnvironmentStartTimeoutError(
                 f"{self._name}: did not start within {timeout_sec:g} s; raise "
@@ -115,18 +110,13 @@ class DockerEnvironment(ContainerOperations):
     def _ensure_image(self, deadline: Deadline) -> Image:
         return ensure_image(self._engine, self._spec, deadline)
 
-    def _network(self, deadline: Deadline) -> str:
-        if self._spec.network == "none":
-            return "none"
-        self._own_network = own_network_name(self._engine, self._name)
-        return ensure_network(self._engine, self._name, deadline)
-
-    def _start_with_a_shell(self, image: Image, network: str) -> str:
+    def _start_with_a_shell(self, image: Image) -> str:
         """Start the container with ``sh``, or ``bash`` where the image has no ``sh``."""
         known = self._engine.cache.shells.get(image.id)
         refusal = ""
         for shell in (known,) if known else ("sh", "bash"):
-            self._create(image, network, shell)
+            self._create(image, shell)
+            self._network.admit([self._name], attached=True)
             refusal = self._try_start(shell)
             if not refusal:
                 self._engine.cache.shells[image.id] = shell
@@ -137,9 +127,9 @@ class DockerEnvironment(ContainerOperations):
             f"({refusal}); install one in the Dockerfile"
         )
 
-    def _create(self, image: Image, network: str, shell: str) -> None:
+    def _create(self, image: Image, shell: str) -> None:
         self._created = True  # before the request: an interrupt must not lose the container
-        config = self._config(image, network, shell)
+        config = self._config(image, shell)
         doing = f"creating {self._name}"
         with self._engine.errors(doing, EnvironmentStartError, EngineUnavailableError):
             try:
@@ -151,7 +141,7 @@ class DockerEnvironment(ContainerOperations):
                     ) from error
                 raise
 
-    def _config(self, image: Image, network: str, shell: str) -> dict[str, Any]:
+    def _config(self, image: Image, shell: str) -> dict[str, Any]:
         limits, notes = capabilities.host_resources(self._engine, self._spec)
         self._notes = notes
         config: dict[str, Any] = {
@@ -160,8 +150,15 @@ class DockerEnvironment(ContainerOperations):
             "OpenStdin": True,
             "Env": [f"{key}={value}" for key, value in self._spec.env.items()],
             "Labels": self._engine.labels(self._spec.labels),
-            "HostConfig": {"NetworkMode": network, "LogConfig": _SERVICE_LOG, **limits},
+            "HostConfig": {
+                "NetworkMode": self._network.name,
+                "LogConfig": _SERVICE_LOG,
+                **limits,
+                **capabilities.confinement(self._spec),
+            },
         }
+        if self._network.dns:
+            config["HostConfig"]["Dns"] = list(self._network.dns)
         if self._spec.workdir:
             config["WorkingDir"] = self._spec.workdir
         return config
@@ -189,14 +186,14 @@ class DockerEnvironment(ContainerOperations):
             archive.add_tree(self._spec.upload_dir, self.workdir)
 
     def stop(self) -> None:
-        """Remove the container and its volumes, unless it is kept."""
+        """Remove the container, its volumes and its way out, unless it is kept."""
         self._runner = None
         self._close_image()
-        if self._created and not self._kept:
+        if self._kept:
+            return
+        if self._created:
             self._remove()
-        if self._own_network is not None and not self._kept:
-            remove_network(self._engine, self._own_network)
-            self._own_network = None
+        self._network.leave()
 
     def _remove(self) -> None:
         with self._engine.errors(f"removing {self._name}", EnvironmentFault):
@@ -210,6 +207,7 @@ class DockerEnvironment(ContainerOperations):
             The commands that enter it and remove it.
         """
         self._flush()
+        further = self._network.keep()
         if not self._kept:
             with self._engine.errors(f"keeping {self._name}", EnvironmentFault):
                 self._engine.api.rename(self._name, kept_name(self._name))
@@ -219,7 +217,7 @@ class DockerEnvironment(ContainerOperations):
         run = self._engine.run_id
         return (
             f"enter:  docker exec -it {self._name} {shell}\n"
-            f"remove: docker rm -f -v {self._name}\n"
+            f"remove: docker rm -f -v {' '.join((self._name, *further))}\n"
             f"remove all of this run: docker rm -f -v "
             f"$(docker ps -aq --filter label={RUN_LABEL}={run})"
         )

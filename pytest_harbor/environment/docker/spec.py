@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+
+from pytest_harbor.task.network import NetworkPolicy
 
 DEFAULT_PIDS_LIMIT = 16_384
 """Room for any honest build, and an end to a fork bomb before the machine's own."""
@@ -27,7 +28,11 @@ class ContainerSpec:
         storage_mb: MiB of the root file system, where the engine can limit it.
         gpus: Number of GPUs.
         gpu_types: Which would do; the engine cannot choose, so a note says that it did not.
-        network: ``"public"``: outside and nobody else's container; ``"none"``: loopback only.
+        network: Every policy that the container will have; the first holds from its start.
+        uplink: Network of the engine's through which it reaches the outside; None: the run's.
+        gateway_image: Ready image for the gateway, where one is needed; None: made here.
+        runtime: The engine's runtime; None: its default.
+        hardened: No program gains rights by its set-id bits.
         upload_dir: Folder whose content lands in the working folder before anything runs.
         rebuild: Build again, without the builder's cache, once per run.
         labels: On the container, beside this package's own.
@@ -46,7 +51,11 @@ class ContainerSpec:
     storage_mb: int | None = None
     gpus: int = 0
     gpu_types: tuple[str, ...] = ()
-    network: Literal["public", "none"] = "public"
+    network: tuple[NetworkPolicy, ...] = (NetworkPolicy(),)
+    uplink: str | None = None
+    gateway_image: str | None = None
+    runtime: str | None = None
+    hardened: bool = False
     upload_dir: Path | None = None
     rebuild: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -59,3 +68,8 @@ class ContainerSpec:
         if self.context_dir is None:
             return False
         return self.docker_image is None or self.rebuild
+
+    @property
+    def is_restricted(self) -> bool:
+        """Some policy does not let everything through."""
+        return not all(policy.is_open for policy in self.network)

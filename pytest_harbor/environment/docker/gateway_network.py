@@ -1,0 +1,101 @@
+"""A network whose only way out is a gateway that holds the box to its policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from pytest_harbor.environment.docker.attach import Deadline
+from pytest_harbor.environment.docker.box_network import BoxNetwork, connect, require_uplink
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.gateway.pool import gateways
+from pytest_harbor.environment.docker.naming import kept_name
+from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.errors import EnvironmentFault, HarborError
+from pytest_harbor.result.network import RefusedConnection
+from pytest_harbor.task.network import NetworkPolicy
+
+if TYPE_CHECKING:
+    from pytest_harbor.environment.docker.gateway.pool import Gateway
+
+
+class GatewayNetwork(BoxNetwork):
+    """A gateway of the box's own, from before its start until after its end."""
+
+    def __init__(self, engine: Engine, box: str, spec: ContainerSpec) -> None:
+        super().__init__(engine, box, spec)
+        self._acquired: Future[Gateway] | None = None
+        self._enforced: Future[None] | None = None
+        self._is_sound = False
+        self._kept = False
+
+    def begin(self, deadline: Deadline) -> None:
+        """Get a gateway and set the first policy while the image is seen to."""
+        if self._acquired is not None:
+            return
+        if self._uplink is not None:
+            require_uplink(self._engine, self._uplink)
+        pool = gateways(self._engine, self._uplink)
+        worker = ThreadPoolExecutor(1, "pytest-harbor-gateway")
+        acquired = self._acquired = worker.submit(pool.acquire, deadline)
+        self._enforced = worker.submit(lambda: acquired.result().enforce(self._current))
+        worker.shutdown(wait=False)
+
+    def join(self, image: str, deadline: Deadline) -> None:
+        """Have the gateway's network; its policy may not hold yet."""
+        self.begin(deadline)
+        gateway = self._gateway
+        self.name, self.dns = gateway.network, (gateway.dns,)
+
+    @property
+    def _gateway(self) -> Gateway:
+        if self._acquired is None:
+            raise EnvironmentFault(f"{self._box} has no gateway: it is not started")
+        return self._acquired.result()
+
+    def admit(self, containers: Sequence[str], *, attached: bool) -> None:
+        """Wait until the first policy holds."""
+        if self._enforced is not None:
+            self._enforced.result()
+        self._is_sound = True
+        if not attached:
+            for container in containers:
+                connect(self._engine, container, self.name)
+
+    def _change(self, policy: NetworkPolicy) -> None:
+        self._is_sound = False
+        self._gateway.enforce(policy)
+        self._is_sound = True
+
+    def expect(self, policy: NetworkPolicy) -> None:
+        """Let the gateway make ready what ``policy`` takes."""
+        if not policy.same_as(self._current):
+            self._gateway.prepare(policy)
+
+    def refused(self) -> Sequence[RefusedConnection]:
+        """What the gateway refused."""
+        return self._gateway.refused()
+
+    def keep(self) -> Sequence[str]:
+        """Leave the gateway with its box, under a name that no sweep takes."""
+        gateway = self._gateway
+        if not self._kept:
+            with self._engine.errors(f"keeping {gateway.name}", EnvironmentFault):
+                self._engine.api.rename(gateway.name, kept_name(gateway.name))
+            self._kept = True
+        return (kept_name(gateway.name),)
+
+    def leave(self) -> None:
+        """Give the gateway back; one that may be in an unknown state is thrown away."""
+        acquired, self._acquired = self._acquired, None
+        if acquired is None or self._kept:
+            return
+        with suppress(HarborError):  # of one that could not be had, the start has told already
+            gateway = acquired.result()
+            pool = gateways(self._engine, self._uplink)
+            if self._is_sound:
+                pool.release(gateway)
+            else:
+                pool.discard(gateway)

@@ -1,0 +1,49 @@
+"""A box whose network changes with the phases of its trial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_harbor.environment.base import EnvironmentRequest
+from pytest_harbor.environment.docker import capabilities
+from pytest_harbor.environment.docker.box_network import BoxNetwork, network_of, require_uplink
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.operations import ContainerOperations
+from pytest_harbor.environment.docker.policies import means_for
+from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.result.network import RefusedConnection
+from pytest_harbor.task.network import NetworkPolicy
+
+
+class NetworkedBox(ContainerOperations):
+    """A box with a way out of its own."""
+
+    def __init__(self, engine: Engine, name: str, spec: ContainerSpec, box: str) -> None:
+        super().__init__(engine, name)
+        self._spec = spec
+        self._network: BoxNetwork = network_of(engine, box, spec)
+
+    def check(self, request: EnvironmentRequest) -> None:
+        """See whether the engine can give a box like ``request``."""
+        super().check(request)
+        capabilities.require_runtime(self._engine, request.runtime)
+        capabilities.require_policies(self._engine, request.network)
+        if request.uplink is not None and means_for(request.network) != "none":
+            require_uplink(self._engine, request.uplink)
+        if means_for(request.network) == "gateway":
+            from pytest_harbor.environment.docker.gateway.pool import gateways
+
+            gateways(self._engine, request.uplink).warm()
+
+    def set_network_policy(self, policy: NetworkPolicy) -> None:
+        """From now on, let through what ``policy`` says and nothing else."""
+        self._runner_or_raise()
+        self._network.set(policy)
+
+    def expect_network_policy(self, policy: NetworkPolicy) -> None:
+        """``policy`` will be set soon."""
+        self._network.expect(policy)
+
+    def refused_connections(self) -> Sequence[RefusedConnection]:
+        """What was refused since the last call."""
+        return self._network.refused()

@@ -1,0 +1,189 @@
+"""Boxes whose network opens and closes, seen from a server outside that knows who came."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
+from pytest_harbor.environment.docker.policies import means_for
+from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.task.network import Endpoint, NetworkPolicy
+
+OPEN, CLOSED = NetworkPolicy(), NetworkPolicy("no-network")
+LISTED = NetworkPolicy("allowlist", ("198.51.100.7",))
+SERVER = "198.51.100.7"
+
+# Greets, then tells each client that stays what it sends; one line of its log per visit.
+SERVE = """\
+use IO::Socket::INET;
+$| = 1; $SIG{CHLD} = "IGNORE";
+my $server = IO::Socket::INET->new(LocalPort => 8099, Listen => 9, ReuseAddr => 1) or die;
+my $names = IO::Socket::INET->new(LocalPort => 53, Proto => "udp") or die;
+if (!fork) { while ($names->recv(my $asked, 999)) { print "name\\n" } exit }
+while (my $client = $server->accept) {
+  print "visit\\n";
+  next if fork; print $client "hi\\n"; while (<$client>) { print "data\\n"; print $client $_ } exit
+}
+"""
+ASK = "timeout 3 bash -c 'read -r word </dev/tcp/198.51.100.7/8099; echo $word'"
+
+MakeBox = Callable[..., DockerEnvironment]
+
+
+class Server:
+    """A container on a network of the test's own."""
+
+    def __init__(self, engine: Engine, network: str, name: str) -> None:
+        self.network, self._engine, self._name = network, engine, name
+
+    def log(self) -> list[str]:
+        return self._engine.api.logs(self._name).decode().split()
+
+
+@pytest.fixture(scope="module")
+def server(engine: Engine) -> Iterator[Server]:
+    name = f"harbor-test-outside-{engine.run_id}"
+    engine.api.create_network(
+        name,
+        ipam={"Config": [{"Subnet": "198.51.100.0/24"}]},
+        labels=engine.labels(),
+    )
+    try:
+        config = {
+            "Image": "debian:bookworm-slim",
+            "Cmd": ["perl", "-e", SERVE],
+            "Labels": engine.labels(),
+            "HostConfig": {"NetworkMode": name},
+            "NetworkingConfig": {
+                "EndpointsConfig": {name: {"IPAMConfig": {"IPv4Address": SERVER}}}
+            },
+        }
+        engine.api.create_from(config, name)
+        engine.api.start(name)
+        yield Server(engine, name, name)
+    finally:
+        engine.api.remove_container(name, force=True)
+        engine.api.remove_network(name)
+
+
+@pytest.mark.parametrize(
+    ("policies", "means"),
+    [
+        ((OPEN,), "public"),
+        ((CLOSED, NetworkPolicy("allowlist")), "none"),
+        ((OPEN, CLOSED), "switched"),
+        ((CLOSED, OPEN), "switched"),
+        ((OPEN, LISTED), "gateway"),
+        ((NetworkPolicy(denied=("example.test",)),), "gateway"),
+        ((NetworkPolicy("no-network", endpoints=(Endpoint("example.test", 1),)),), "gateway"),
+    ],
+)
+def test_the_cheapest_means_that_holds(policies: tuple[NetworkPolicy, ...], means: str) -> None:
+    assert means_for(policies) == means
+
+
+@pytest.mark.parametrize("first", [OPEN, CLOSED])
+def test_a_box_reaches_the_outside_in_open_phases_alone(
+    make_box: MakeBox, server: Server, first: NetworkPolicy
+) -> None:
+    second = CLOSED if first is OPEN else OPEN
+    box = make_box(network=(first, second), uplink=server.network)
+    box.start()
+    answers = []
+    for policy in (first, second, first):
+        box.set_network_policy(policy)
+        before = len(server.log())
+        answers.append((policy.is_open, box.exec(ASK).stdout.strip(), len(server.log()) - before))
+    assert answers == [
+        (p.is_open, *(("hi", 1) if p.is_open else ("", 0))) for p in (first, second, first)
+    ]
+
+
+def test_a_connection_ends_when_the_network_closes(make_box: MakeBox, server: Server) -> None:
+    box = make_box(network=(OPEN, CLOSED), uplink=server.network)
+    box.start()
+    before = server.log().count("data")
+    box.exec(
+        "(exec 3<>/dev/tcp/198.51.100.7/8099; read -u 3 -r word; echo one >&3; read -u 3 -r word;"
+        " touch /opened; while sleep 0.05; do echo two >&3; done) >/dev/null 2>&1 &"
+    )
+    box.exec("until [ -e /opened ]; do sleep 0.05; done", timeout_sec=10)
+    box.set_network_policy(CLOSED)
+    box.exec("sleep 0.3")
+    sent = server.log().count("data")
+    assert sent > before
+    box.exec("sleep 0.5")
+    assert server.log().count("data") == sent
+
+
+def test_no_name_leaves_a_closed_box(
+    make_box: MakeBox, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    box = make_box(network=(OPEN, CLOSED), uplink=server.network)
+    monkeypatch.setattr(box._engine.cache, "resolvers", (SERVER,))
+    box.start()
+    box.exec("timeout 2 getent hosts open.example.test")
+    asked = server.log().count("name")
+    assert asked > 0
+    box.set_network_policy(CLOSED)
+    box.exec("timeout 2 getent hosts closed.example.test")
+    assert server.log().count("name") == asked
+
+
+def test_a_policy_that_was_not_asked_for_changes_nothing(make_box: MakeBox, server: Server) -> None:
+    box = make_box(network=(CLOSED, OPEN), uplink=server.network)
+    box.start()
+    with pytest.raises(UnsupportedError, match="made for other network policies"):
+        box.set_network_policy(LISTED)
+    assert box.exec(ASK).stdout.strip() == ""
+
+
+def test_a_missing_uplink_is_named(make_box: MakeBox) -> None:
+    box = make_box(network=(OPEN,), uplink="no-such-network")
+    with pytest.raises(UnsupportedError, match=r"'no-such-network'.*docker network ls"):
+        box.start()
+
+
+def test_an_unknown_runtime_is_refused_with_what_there_is(make_box: MakeBox) -> None:
+    box = make_box(runtime="no-such-runtime")
+    with pytest.raises(UnsupportedError, match=r"'no-such-runtime' \(it has .*runc.*runsc install"):
+        box.start()
+
+
+@pytest.mark.parametrize("policies", [(OPEN,), (CLOSED,), (OPEN, CLOSED)])
+@pytest.mark.parametrize("hardened", [False, True])
+def test_what_a_container_may_do(
+    make_box: MakeBox, engine: Engine, policies: tuple[NetworkPolicy, ...], hardened: bool
+) -> None:
+    box = make_box(network=policies, hardened=hardened, runtime="runc")
+    box.start()
+    host = engine.api.inspect_container(box.name)["HostConfig"]
+    assert host["PidsLimit"] == ContainerSpec("x").pids_limit
+    assert host["Runtime"] == "runc"
+    assert (host["SecurityOpt"] or []) == (["no-new-privileges"] if hardened else [])
+    assert not host["Privileged"]
+    assert not host["Binds"]
+    assert (host["CapDrop"] or []) == ([] if policies == (OPEN,) else ["NET_RAW"])
+    status = Path("/proc/self/status")
+    words = dict(
+        line.split(":\t") for line in box.exec(["cat", str(status)]).stdout.splitlines() if line
+    )
+    assert words["Seccomp"].strip() == "2"
+    assert words["NoNewPrivs"].strip() == str(int(hardened))
+    assert bool(int(words["CapEff"], 16) >> 13 & 1) == (policies == (OPEN,))
+
+
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_echoes_work_without_raw_frames(make_box: MakeBox, server: Server, user: str) -> None:
+    box = make_box(network=(OPEN, CLOSED), uplink=server.network)
+    box.start()
+    ping = (
+        "use Socket; socket(S, PF_INET, SOCK_DGRAM, 1) or die;"
+        " send(S, pack('CCnnn', 8, 0, 0, 0, 1), 0, sockaddr_in(0, inet_aton($ARGV[0]))) or die;"
+        " alarm 3; recv(S, $b, 99, 0); print unpack('C', $b)"
+    )
+    assert box.exec(["perl", "-e", ping, SERVER], user=user).stdout == "0"
+    box.set_network_policy(CLOSED)
+    assert box.exec(["perl", "-e", ping, "127.0.0.1"], user=user).stdout == "0"
+    assert box.exec(["perl", "-e", ping, SERVER], user=user).stdout == ""
