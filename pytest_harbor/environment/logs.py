@@ -32,20 +32,23 @@ def bring_logs_home(
     """
     # What an earlier box left half-way must never be taken for this one's.
     shutil.rmtree(landing, ignore_errors=True)
+    # One folder alone may lie elsewhere than its neighbours: in a view that has its own.
+    only = next(iter(homes)) if len(homes) == 1 else ""
+    source, place = (f"{LOGS_DIR}/{only}", landing / only) if only else (LOGS_DIR, landing)
     try:
-        found = environment.download(LOGS_DIR, landing, filter_data=filter_data)
+        found = environment.download(source, place, filter_data=filter_data)
         for name, home in homes.items():
             _merge(landing / name, home)
     except FileNotFoundError:
-        return [f"{LOGS_DIR} is gone from the environment"]
+        return [f"{source} is gone from the environment"]
     finally:
         shutil.rmtree(landing, ignore_errors=True)
     findings = [
-        f"{LOGS_DIR}/{name} was not copied: {reason}"
+        f"{source}/{name} was not copied: {reason}"
         for name, reason in sorted(found.skipped.items())[:_NAMED]
     ]
     if not found.complete:
-        findings.append(f"{LOGS_DIR} holds more than is copied; the rest was left out")
+        findings.append(f"{source} holds more than is copied; the rest was left out")
     return findings
 
 

@@ -16,6 +16,7 @@ _VARIABLES = re.compile(
     r"|PYTEST_PLUGINS|PERL5OPT|NODE_OPTIONS|RUBYOPT|GCONV_PATH|PROMPT_COMMAND)="
 )
 _PLACES = re.compile(r"/logs/verifier|/logs\b|/tests\b|reward\.(?:txt|json)")
+_REWARD = re.compile(r"/logs/verifier|reward\.(?:txt|json)")
 _NAMED = re.compile(r"^\s*(?:alias\s+([^=\s]+)=|(?:function\s+)?([\w.\[-]+)\s*\(\))", re.MULTILINE)
 _COMMANDS = re.compile(r"^\s*(exec|exit|trap|enable|builtin|hash)\b", re.MULTILINE)
 _BUILTINS = {"cd", "source", ".", "set", "exit", "exec", "trap", "read", "export", "command"}
@@ -162,9 +163,8 @@ def _in_plugin(text: str) -> str:
                 return f"its hook {node.name} {reason}"
         if isinstance(node, ast.Call) and _name(node.func) in _CALLED:
             return f"it calls {_name(node.func)!r}"
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if match := re.search(r"/logs/verifier|reward\.(?:txt|json)", node.value):
-                return f"it names {match[0]!r}"
+        if match := _REWARD.search(_string(node)):
+            return f"it names {match[0]!r}"
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
             if any(name.split(".")[0] == "_pytest" for name in names):
@@ -194,6 +194,11 @@ def _marks_skip(node: ast.AST) -> bool:
 
 def _is_wrapper(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("rapper" in ast.dump(decorator) for decorator in node.decorator_list)
+
+
+def _string(node: ast.AST) -> str:
+    value = node.value if isinstance(node, ast.Constant) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _name(node: ast.AST) -> str:

@@ -28,6 +28,7 @@ _MESSAGE_CHARS = 4000
 _SHOWN_TESTS = 10
 _SHOWN_REWARDS = 20
 _SHOWN_REFUSALS = 3
+_SHOWN_FINDINGS = 5
 _NAME_CHARS = 80
 
 # Colours and titles of terminals: CSI and OSC sequences.
@@ -91,6 +92,7 @@ def _work_lines(work: Work, said: str) -> Iterator[str]:
         message = _short_of(fault.message)
         if message not in said:
             yield f"{fault.phase}: {message}"
+    yield from integrity_lines(work)
     if work.agent_exit_code is not None:
         yield f"agent exit status: {work.agent_exit_code}"
     if work.verifier_exit_code is not None:
@@ -126,6 +128,8 @@ def _listed(rewards: Mapping[str, Number], threshold: float | None = None) -> st
 
 def headline(result: TrialResult) -> str:
     """One line: the verdict and whose doing it is."""
+    if result.is_tampered or result.evaded:
+        return _distrust(result)
     if result.category == "reward" and result.verdict is not None:
         relation = "reaches" if result.verdict.passed else "is below"
         step = None if result.verdict.passed else first_failed(result)
@@ -146,6 +150,18 @@ def headline(result: TrialResult) -> str:
     return f"{blame}: {_short_of(first.message)}" if first else blame
 
 
+def integrity_lines(work: Work) -> Iterator[str]:
+    """A line for each suspicious finding, and one for how it was graded where that is unusual."""
+    if work.integrity is None:
+        return
+    found = work.integrity.suspicious
+    for one in found[:_SHOWN_FINDINGS]:
+        undone = "; undone before grading" if one.remedied else ""
+        yield f"integrity: {_short_of(one.message)} ({one.code}{undone})"
+    if more := len(found) - _SHOWN_FINDINGS:
+        yield from [f"integrity: {more} more, all in result.json"] if more > 0 else []
+
+
 def refusals_line(result: TrialResult) -> str:
     """One line: how much the network refused, and what most often; empty for nothing."""
     total = sum(phase.count for phase in result.refusals)
@@ -158,6 +174,16 @@ def refusals_line(result: TrialResult) -> str:
     what = "refused connection" if total == 1 else "refused connections"
     where = f"the {phases} {'phases' if ' and ' in phases else 'phase'}"
     return f"network: {total} {what} in {where}, as {named}; all in network.json"
+
+
+def _distrust(result: TrialResult) -> str:
+    """Why a trial does not pass, though its reward would do or there is none."""
+    first = next((one for one in result.suspicious if not one.remedied), result.suspicious[0])
+    reason = f"{_short_of(first.message)} ({first.code})"
+    if result.verdict is None:
+        return f"no verdict on a box that was tampered with, so not passed: {reason}"
+    earned = f"reward {_deciding(result.verdict)}"
+    return f"{earned} is not trusted (--harbor-on-tamper=fail): {reason}"
 
 
 def again(item: pytest.Item) -> str:

@@ -63,6 +63,9 @@ class Job(NamedTuple):
             gateway_image=wanted.gateway_image,
             runtime=wanted.runtime,
             hardened=wanted.hardened,
+            isolate=wanted.isolate,
+            isolate_except=wanted.isolate_except,
+            fails_on_tamper=wanted.on_tamper == "fail",
         )
 
 

@@ -21,6 +21,7 @@ from pytest_harbor.plugin.option_values import (
     model_name,
     non_empty,
     plain_name,
+    tamper_choice,
     variable,
     variable_at_hand,
     whole_from_one,
@@ -244,6 +245,29 @@ OPTIONS = (
         "Programs in containers may not gain rights by set-id bits; breaks sudo and su",
         None,
         "bool",
+    ),
+    Option(
+        "--harbor-isolate",
+        "Grade every shared verifier in a fresh container made from the agent's files, in which "
+        "what a verifier relies on comes from the image again",
+        None,
+        "bool",
+    ),
+    Option(
+        "--harbor-isolate-except",
+        "Tasks that --harbor-isolate leaves out since what the agent leaves running is graded, "
+        "repeatable: a glob for the task's name, folder's name or path",
+        non_empty,
+        "args",
+        "GLOB",
+    ),
+    Option(
+        "--harbor-on-tamper",
+        "What becomes of a trial with signs of tampering that were not undone: fail, or report "
+        "them alone (default: report; fail with --harbor-isolate)",
+        tamper_choice,
+        "string",
+        "report|fail",
     ),
     Option("--harbor-rebuild", "Build images again", None, "bool"),
     Option(

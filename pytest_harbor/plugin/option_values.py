@@ -122,6 +122,13 @@ def keep_choice(text: str) -> str:
     return text
 
 
+def tamper_choice(text: str) -> str:
+    """Check for ``report`` or ``fail``."""
+    if text not in ("report", "fail"):
+        raise argparse.ArgumentTypeError(f"expected 'report' or 'fail', got {text!r}")
+    return text
+
+
 def env_table(specs: Iterable[str]) -> dict[str, str]:
     """Give names and values; a name alone becomes a template for its own variable."""
     split = (spec.partition("=") for spec in specs)

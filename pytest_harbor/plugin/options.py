@@ -53,6 +53,9 @@ class Settings:
         gateway_image: Ready image of the gateway; None: made where needed.
         runtime: The engine's runtime of containers; None: its default.
         hardened: Programs in containers may not gain rights.
+        isolate: Shared verifiers grade in a fresh container.
+        isolate_except: Glob patterns of the tasks that do not.
+        on_tamper: Whether findings of tampering ``"fail"`` a trial or are for its ``"report"``.
         rebuild: Build images again.
         allow_privileged: A compose file may ask for rights over the host.
         strict_collect: A collect hook that fails is the task's fault.
@@ -84,6 +87,9 @@ class Settings:
     gateway_image: str | None
     runtime: str | None
     hardened: bool
+    isolate: bool
+    isolate_except: tuple[str, ...]
+    on_tamper: Literal["report", "fail"]
     rebuild: bool
     allow_privileged: bool
     strict_collect: bool
@@ -160,6 +166,9 @@ def _resolve(config: pytest.Config) -> Settings:
         gateway_image=value["gateway_image"],
         runtime=value["runtime"],
         hardened=bool(value["hardened"]),
+        isolate=bool(value["isolate"]),
+        isolate_except=tuple(dict.fromkeys(value["isolate_except"] or ())),
+        on_tamper=value["on_tamper"] or ("fail" if value["isolate"] else "report"),
         rebuild=bool(value["rebuild"]),
         allow_privileged=bool(value["allow_privileged"]),
         strict_collect=bool(value["strict_collect"]),

@@ -17,6 +17,7 @@ from pytest_harbor.plugin.job import job
 from pytest_harbor.plugin.options import settings
 
 _COUNTED = "reward"
+_SHOWN_FINDINGS = 20
 _APART = {
     "task": "no valid reward (the task's fault)",
     "agent": "the agent could not work",
@@ -83,6 +84,7 @@ class TrialReporter:
         yield f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}"
         for agent, group in _by_agent(trials).items():
             yield f"{agent}: {rate(group)}"
+        yield from _integrity(self.trials)
         if any("trial" in trial for trial in trials):
             yield f"results: {job(self._config).path}"
 
@@ -133,6 +135,16 @@ class TrialReporter:
         }
 
 
+def _integrity(trials: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """The trials with signs of tampering, and their kinds."""
+    found = {name: trial for name, trial in trials.items() if trial.get("integrity")}
+    for nodeid, trial in list(found.items())[:_SHOWN_FINDINGS]:
+        number = _count(trial["integrity"], "sign") + " of tampering"
+        yield f"integrity: {nodeid}: {number} ({trial.get('integrity.codes', '')})"
+    if more := max(len(found) - _SHOWN_FINDINGS, 0):
+        yield f"integrity: {_count(more, 'trial')} more with signs of tampering"
+
+
 def _by_agent(trials: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     groups: dict[str, list[dict[str, Any]]] = {}
     for trial in trials:
@@ -162,8 +174,12 @@ def _pass_rate(valid: list[dict[str, Any]]) -> str:
     from pytest_harbor.result.reward import as_float
 
     passed = sum(1 for trial in valid if trial.get("passed"))
-    mean = sum(as_float(trial["reward"]) for trial in valid) / len(valid)
-    return f"{passed} of {len(valid)} valid rewards passed; mean reward {mean:.3g}"
+    # A box that was tampered with until nothing could be graded must not lift the mean.
+    mean = sum(as_float(trial.get("reward", 0)) for trial in valid) / len(valid)
+    text = f"{passed} of {len(valid)} valid rewards passed; mean reward {mean:.3g}"
+    if evaded := sum("reward" not in trial for trial in valid):
+        text += f" ({evaded} without a verdict after tampering: not passed, 0 in the mean)"
+    return text
 
 
 def _count(number: int, what: str) -> str:

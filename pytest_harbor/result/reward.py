@@ -16,6 +16,7 @@ from pytest_harbor.errors import (
     RewardFileNotFoundError,
     VerifierOutputParseError,
 )
+from pytest_harbor.result.integrity import IntegrityFinding, Level
 from pytest_harbor.task.layout import VERIFIER_LOGS
 
 RewardSource = Literal["reward.json", "reward.txt", "steps"]
@@ -25,6 +26,9 @@ REWARD_KEY = "reward"
 """The key of a bare number, and the one that decides where it is present."""
 
 MAX_QUOTED_CHARACTERS = 120
+_BOTH = f"{REWARD_JSON} decides"
+_DISAGREES = "says otherwise"
+_BEYOND = 1e6
 _UNUSUAL_DIGITS = "a spelling of a number that few readers accept"
 
 Number = int | float
@@ -43,6 +47,20 @@ class Reward:
     values: dict[str, Number]
     source: RewardSource
     findings: tuple[str, ...] = ()
+
+    @property
+    def integrity(self) -> tuple[IntegrityFinding, ...]:
+        """The findings with their codes."""
+        return tuple(map(_coded, (*self.findings, *_out_of_bounds(self.values))))
+
+
+def _coded(finding: str) -> IntegrityFinding:
+    if not finding.startswith(_BOTH):
+        return IntegrityFinding("odd-spelling", "information", finding)
+    level: Level = "suspicious" if _DISAGREES in finding else "information"
+    return IntegrityFinding(
+        "rewards-disagree" if _DISAGREES in finding else "both-files", level, finding
+    )
 
 
 def parse_reward(json_data: bytes | None, txt_data: bytes | None) -> Reward:
@@ -69,6 +87,12 @@ def parse_reward(json_data: bytes | None, txt_data: bytes | None) -> Reward:
         f"the verifier wrote no reward: neither {VERIFIER_LOGS}/{REWARD_JSON} "
         f"nor {VERIFIER_LOGS}/{REWARD_TEXT} exists after it ended"
     )
+
+
+def _out_of_bounds(values: Mapping[str, Number]) -> list[str]:
+    """Numbers that few verifiers mean; they count as they are."""
+    odd = [(key, value) for key, value in values.items() if not 0 <= value <= _BEYOND]
+    return [f"the reward {_quoted(key)} is {shown(value)}" for key, value in odd[:5]]
 
 
 def _parse_text(data: bytes) -> tuple[float, list[str]]:
@@ -135,10 +159,12 @@ def _both_files(values: Mapping[str, Number], txt_data: bytes) -> str:
     try:
         number, _ = _parse_text(txt_data)
     except (RewardFileEmptyError, VerifierOutputParseError):
-        return f"{REWARD_JSON} decides; {REWARD_TEXT} is there too, without a reward in it"
+        return f"{_BOTH}; {REWARD_TEXT} is there too, without a reward in it"
+    if REWARD_KEY not in values and len(values) > 1:
+        return f"{_BOTH}; {REWARD_TEXT} is there too, with one number ({number}) for several"
     agrees = values.get(REWARD_KEY, next(iter(values.values()))) == number
-    relation = "agrees" if agrees else "says otherwise"
-    return f"{REWARD_JSON} decides; {REWARD_TEXT} is there too and {relation} ({number})"
+    relation = "agrees" if agrees else _DISAGREES
+    return f"{_BOTH}; {REWARD_TEXT} is there too and {relation} ({number})"
 
 
 def _refuse(name: str, reason: str, content: str | bytes) -> NoReturn:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from pytest_harbor.result.integrity import IntegrityFinding
 from pytest_harbor.result.network import PhaseRefusals
 from pytest_harbor.result.reward import Number, Verdict
 from pytest_harbor.result.work import (
@@ -58,6 +59,7 @@ class TrialResult(Work):
         steps: The steps that were begun.
         harbor_rewards: The number that Harbor would give, where it differs from ``reward``.
         skip_reason: Why the trial was skipped.
+        fails_on_tamper: Suspicious findings that were not undone keep the trial from passing.
     """
 
     trial_name: str
@@ -78,13 +80,31 @@ class TrialResult(Work):
     steps: list[StepResult] = field(default_factory=list)
     harbor_rewards: dict[str, Number] | None = None
     skip_reason: str = ""
+    fails_on_tamper: bool = False
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
 
     @property
     def passed(self) -> bool:
-        """Whether the trial has a valid reward that reaches the threshold."""
-        return self.category == "reward" and self.verdict is not None and self.verdict.passed
+        """Whether the trial has a valid reward that reaches the threshold, and may be trusted."""
+        reaches = self.verdict is not None and self.verdict.passed
+        return self.category == "reward" and reaches and not self.is_tampered
+
+    @property
+    def suspicious(self) -> list[IntegrityFinding]:
+        """Findings of all steps that may have touched a reward."""
+        reports = [work.integrity for work in self.works if work.integrity]
+        return [finding for report in reports for finding in report.suspicious]
+
+    @property
+    def is_tampered(self) -> bool:
+        """Whether findings that were not undone keep the trial from passing."""
+        return self.fails_on_tamper and any(not one.remedied for one in self.suspicious)
+
+    @property
+    def evaded(self) -> bool:
+        """Whether a box that was tampered with gave no verdict: it counts, as not passed."""
+        return self.category == "reward" and self.verdict is None
 
     @property
     def works(self) -> tuple[Work, ...]:
@@ -116,6 +136,8 @@ class TrialResult(Work):
         ]
         if first := next((fault for work in self.works for fault in work.faults), None):
             pairs.append(("fault", first.type))
+        if self.suspicious:
+            pairs += [("integrity", len(self.suspicious)), ("integrity.codes", self._codes())]
         for phase in ("environment", "agent", "verifier"):
             pairs.append((f"seconds.{phase}", round(self.total_seconds(phase), 3)))
         pairs += [
@@ -125,6 +147,9 @@ class TrialResult(Work):
         ]
         pairs += [pair for step in self.steps for pair in _step_properties(step)]
         return [(name, value) for name, value in pairs if value is not None]
+
+    def _codes(self) -> str:
+        return ", ".join(dict.fromkeys(finding.code for finding in self.suspicious))
 
     def to_json(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """The content of ``result.json``.
@@ -149,7 +174,7 @@ class TrialResult(Work):
             "verifier_result": self.verifier_json(),
             "verifier_environment_mode": None if multi_step else mode,
             "exception_info": self.exception_json(
-                valid=self.category == "reward", retry=self.category == "environment"
+                valid=valid, retry=self.category == "environment"
             ),
             "started_at": stamp(self.started_at),
             "finished_at": stamp(self.finished_at),

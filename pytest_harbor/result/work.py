@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pytest_harbor.result.ctrf import CtrfReport
+from pytest_harbor.result.integrity import IntegrityReport
 from pytest_harbor.result.reward import Reward, Verdict
 
 HARBOR_PHASES = {
@@ -76,6 +77,7 @@ class Work:
         ctrf: The verifier's own test report.
         usage: Tokens and cost by Harbor's names; plain JSON.
         agent_unable: The agent could not work, for a reason that is not its skill.
+        integrity: How far the reward can be trusted; None where nothing was graded.
     """
 
     reward: Reward | None = None
@@ -88,6 +90,7 @@ class Work:
     ctrf: CtrfReport | None = None
     usage: dict[str, Any] = field(default_factory=dict)
     agent_unable: bool = False
+    integrity: IntegrityReport | None = None
 
     @property
     def rewards(self) -> dict[str, float]:
@@ -144,6 +147,7 @@ class Work:
             "verifier_exit_code": self.verifier_exit_code,
             "verifier_sec": self.verifier_sec,
             "findings": list(self.findings),
+            "integrity": self.integrity.to_json() if self.integrity else None,
             "faults": [
                 {"phase": fault.phase, "type": fault.type, "message": fault.message}
                 for fault in self.faults

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_harbor.agent.base import Agent
+from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.phase import PhaseEnvironment
 from pytest_harbor.errors import AgentCrashError, AgentTimeoutError, HarborError
+from pytest_harbor.result.work import USAGE_COUNTS, Work
 from pytest_harbor.trial.plan import TrialPlan
 from pytest_harbor.trial.record import TrialRecord, write_whole
 
@@ -98,3 +99,12 @@ def _run(
         raise AgentTimeoutError(f"agent timed out after {limit:g} s")
     if caught:
         raise caught[0]
+
+
+def note_usage(work: Work, context: AgentContext) -> None:
+    """Keep what an agent told of its work."""
+    work.agent_exit_code = context.exit_code
+    usage = {name: getattr(context, name) for name in USAGE_COUNTS}
+    if context.metadata:
+        usage["metadata"] = context.metadata
+    work.usage = {name: value for name, value in usage.items() if value is not None}

@@ -50,6 +50,9 @@ class RunOptions:
         gateway_image: A ready image with the tools that hold a policy; None: made where needed.
         runtime: The engine's runtime for boxes; None: its default.
         hardened: Programs in a box may not gain rights by set-id bits.
+        isolate: Shared verifiers grade in a fresh box made from the agent's files.
+        isolate_except: Patterns of tasks that are graded with what the agent left running.
+        fails_on_tamper: Suspicious findings that were not undone keep a trial from passing.
     """
 
     run_id: str
@@ -68,6 +71,9 @@ class RunOptions:
     gateway_image: str | None = None
     runtime: str | None = None
     hardened: bool = False
+    isolate: bool = False
+    isolate_except: tuple[str, ...] = ()
+    fails_on_tamper: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,8 @@ from pytest_harbor.result.reward import (
     unmet_min_reward,
 )
 from pytest_harbor.result.trial import Category, StepResult, TrialResult, Work
-from pytest_harbor.result.work import USAGE_COUNTS
 from pytest_harbor.task.layout import AGENT_LOGS, TESTS_DIR, VERIFIER_LOGS
-from pytest_harbor.trial.agent_phase import run_watched
+from pytest_harbor.trial.agent_phase import note_usage, run_watched
 from pytest_harbor.trial.artifacts import Artifacts, run_hooks
 from pytest_harbor.trial.grading import grade_separately, log_homes, verifier_context
 from pytest_harbor.trial.healthcheck import wait_until_healthy
@@ -50,6 +49,7 @@ from pytest_harbor.trial.phases import PhaseObserver, Phases
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
 from pytest_harbor.trial.step_setup import StepSetupError, set_up_step
+from pytest_harbor.trial.trust import Trust
 from pytest_harbor.verifier.base import Verifier, VerifierReport
 
 
@@ -92,7 +92,9 @@ class Trial:
             network=plan.network.as_json(),
             separate=any(work.box for work in plan.works),
             step_names=tuple(work.name for work in plan.works if work.name),
+            fails_on_tamper=plan.options.fails_on_tamper,
         )
+        self._trust = Trust(plan, record)
         self._network = NetworkSwitch(plan, record, self.result.refusals)
         record.write_config(self.config)
 
@@ -113,6 +115,7 @@ class Trial:
             for request in self.plan.boxes(self.record, self._labels):
                 require_control(environment, request)
                 environment.check(request)
+            self._trust.check(environment)
             environment.start(timeout_sec=self.plan.build_timeout_sec)
             self._network.enter(environment, "environment")
             self.result.findings += environment.notes
@@ -221,6 +224,7 @@ class Trial:
         context.step = work.step
         agent = self.plan.agent
         self._network.enter(environment, "agent", work.name)
+        self._trust.begin(environment)
         try:
             with self._phases.phase(result, "agent", work.name, environment):
                 run_watched(
@@ -236,7 +240,7 @@ class Trial:
             self._phases.add_fault(result, "agent", error)
             result.agent_unable = isinstance(error, AgentUnableError)
         finally:
-            _note_usage(result, context)
+            note_usage(result, context)
 
     def _grade(
         self,
@@ -255,6 +259,7 @@ class Trial:
             homes = log_homes(folders, artifacts)
             if separate:
                 homes.pop("verifier")
+                self._trust.look_before_separate(environment, result)
                 landing = folders.path / ".logs"
                 filter_data = self.record.redactor.reader
                 result.findings += bring_logs_home(environment, homes, landing, filter_data)
@@ -264,8 +269,10 @@ class Trial:
                     self._network.leave()
                     environment.stop()
             context = verifier_context(self.plan, work, self.record, folders, homes)
-            if separate:
-                with self._phases.timed(result, "verifier", work.name):
+            observed = partial(self._phases.observed, "verifier", work.name)
+            in_own_box = self._network.in_verifiers_box(work.network.verifier, work.name, observed)
+            with self._phases.timed(result, "verifier", work.name):
+                if separate:
                     report = grade_separately(
                         self.plan,
                         work,
@@ -274,17 +281,21 @@ class Trial:
                         verifier,
                         artifacts,
                         self._box,
-                        self._network.in_verifiers_box(
-                            work.network.verifier,
-                            work.name,
-                            partial(self._phases.observed, "verifier", work.name),
-                        ),
+                        in_own_box,
                     )
-            else:
-                self._network.enter(environment, "verifier", work.name)
-                with self._phases.phase(result, "verifier", work.name, environment):
-                    report = verifier.verify(environment, context)
+                else:
+                    report = self._trust.grade(
+                        work,
+                        result,
+                        environment,
+                        verifier,
+                        context,
+                        observed,
+                        partial(self._network.enter, environment, "verifier", work.name),
+                        in_own_box,
+                    )
             self._take(report, result)
+            self._trust.take(report, result, work)
         except VerifierFault as fault:
             self._phases.add_fault(result, "verifier", fault)
         finally:
@@ -382,12 +393,6 @@ class Trial:
     def _category(self) -> Category:
         if any(work.agent_unable for work in self.result.works):
             return "agent"
-        return "reward" if self.result.verdict is not None else "task"
-
-
-def _note_usage(work: Work, context: AgentContext) -> None:
-    work.agent_exit_code = context.exit_code
-    usage = {name: getattr(context, name) for name in USAGE_COUNTS}
-    if context.metadata:
-        usage["metadata"] = context.metadata
-    work.usage = {name: value for name, value in usage.items() if value is not None}
+        # Who broke the grading must not buy its way out of a rate with that.
+        counts = self.result.verdict is not None or self.result.suspicious
+        return "reward" if counts else "task"

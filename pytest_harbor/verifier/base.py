@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from pytest_harbor.errors import VerifierFault
 from pytest_harbor.result.ctrf import CtrfReport
+from pytest_harbor.result.integrity import IntegrityFinding
 from pytest_harbor.result.reward import Reward
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ class VerifierReport:
         script_sec: Seconds that the test script took.
         ctrf: The script's own test report, where it wrote one.
         findings: Odd things, one sentence each.
+        integrity: What is odd about the reward's files, with codes.
     """
 
     reward: Reward | None = None
@@ -68,6 +70,7 @@ class VerifierReport:
     script_sec: float | None = None
     ctrf: CtrfReport | None = None
     findings: list[str] = field(default_factory=list)
+    integrity: list[IntegrityFinding] = field(default_factory=list)
 
 
 class Verifier(ABC):

@@ -52,6 +52,7 @@ class ScriptVerifier(Verifier):
             report.fault = fault
         else:
             report.findings += report.reward.findings
+            report.integrity += report.reward.integrity
         report.ctrf = _read_ctrf(context.verifier_dir)
         return report
 
