@@ -32,7 +32,7 @@ from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
 from pytest_harbor.verifier.script import OUTPUT_FILE
 
-NEEDS_SERVICES = "harbor_needs_services"
+NEEDS_SERVICES = "needs_services"
 """Key of ``[metadata]``: what the agent leaves running is graded, so no fresh box will do."""
 
 _MAX_COMMANDS = 20

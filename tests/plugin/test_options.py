@@ -48,6 +48,9 @@ def test_defaults(resolved, project):
         gateway_image=None,
         runtime=None,
         hardened=False,
+        isolate=False,
+        isolate_except=(),
+        on_tamper="report",
         rebuild=False,
         allow_privileged=False,
         strict_collect=False,
@@ -60,6 +63,8 @@ def test_defaults(resolved, project):
 
 
 CASES = [
+    ("isolate_except", "server-*", "isolate_except", ("server-*",)),
+    ("on_tamper", "fail", "on_tamper", "fail"),
     ("agent", "nop", "agents", ("nop",)),
     ("agent_command", "echo ok", "agent_command", "echo ok"),
     ("model", "openai/gpt-5", "models", ("openai/gpt-5",)),
@@ -326,6 +331,6 @@ def test_options_are_listed_with_their_ini_twins(project):
 
 
 def test_an_option_that_is_not_built_is_refused(project):
-    result = project.run("--harbor-isolate")
+    result = project.run("--harbor-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*unrecognized arguments: --harbor-isolate*"])
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --harbor-resume*"])
