@@ -1,0 +1,246 @@
+"""One gateway: a box's network, and the container that is its only way out."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from docker.errors import APIError
+
+from pytest_harbor.environment.docker.client import Engine, explanation
+from pytest_harbor.environment.docker.gateway.channel import Channel
+from pytest_harbor.environment.docker.gateway.dnsmasq import dnsmasq_config
+from pytest_harbor.environment.docker.gateway.firewall import CLOSED, TABLE, firewall
+from pytest_harbor.environment.docker.gateway.guard import Guard
+from pytest_harbor.environment.docker.gateway.haproxy import haproxy_config
+from pytest_harbor.environment.docker.gateway.recipe import Place, Recipe, recipe_for
+from pytest_harbor.environment.docker.gateway.refusals import parse_refusals
+from pytest_harbor.environment.docker.gateway.uplink import Uplink
+from pytest_harbor.environment.docker.network import run_network_name
+from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError, HarborError
+from pytest_harbor.result.network import RefusedConnection
+from pytest_harbor.task.network import NetworkPolicy
+
+_FIRST_DNS_PORT = 10000
+_FIRST_PROXY_PORT = 20000
+_PORTS = 9000
+
+_NETWORK_OPTIONS = {
+    "com.docker.network.bridge.enable_ip_masquerade": "false",
+    "com.docker.network.bridge.inhibit_ipv4": "true",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    policy: NetworkPolicy
+    recipe: Recipe
+    number: int
+
+
+class Gateway:
+    """Lets nothing through until the first :meth:`enforce`.
+
+    Attributes:
+        network: The task network's name on the engine.
+        dns: The router's address, name server of every container on it.
+    """
+
+    def __init__(self, engine: Engine, uplink: Uplink, guard: Guard, image: str) -> None:
+        """Make the network and the container; returns once both stand, closed."""
+        self._engine = engine
+        self._uplink = uplink
+        self._guard = guard
+        self._lock = threading.RLock()
+        self._numbers = itertools.count()
+        self._prepared: _Prepared | None = None
+        self._preparing: list[threading.Thread] = []
+        bridge = guard.next_bridge_name()
+        self.network = f"{run_network_name(engine.run_id)}-{bridge}"
+        self._channel: Channel | None = None
+        try:
+            self._make(bridge, image)
+        except BaseException:
+            with suppress(HarborError):
+                self.remove()
+            raise
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return self._talk.name
+
+    @property
+    def _talk(self) -> Channel:
+        if self._channel is None:
+            raise EnvironmentFault(f"the gateway of {self.network} was removed")
+        return self._channel
+
+    def _make(self, bridge: str, image: str) -> None:
+        engine = self._engine
+        subnet, self.dns = _create_network(engine, self.network, bridge)
+        host = {
+            "NetworkMode": self._uplink.name,
+            # For its own namespace; and for the servers, which give up root.
+            "CapAdd": ["NET_ADMIN", "SETUID", "SETGID", "KILL", "SETPCAP"],
+            "Sysctls": {"net.ipv4.ip_forward": "1", "net.ipv6.conf.all.disable_ipv6": "1"},
+        }
+        container = f"{self.network}-gateway"
+        self._channel = Channel(engine, container, image, host, self.dns)
+        with engine.errors(f"starting {container}", EnvironmentStartError):
+            engine.api.connect_container_to_network(container, self.network)
+        self._channel.start()
+        with engine.errors(f"starting {container}", EnvironmentStartError):
+            networks = engine.api.inspect_container(container)["NetworkSettings"]["Networks"]
+        self.uplink_address = str(networks[self._uplink.name]["IPAddress"])
+        length = subnet.partition("/")[2]
+        words = (self.dns, length, self._uplink.gateway, self.uplink_address)
+        task, out, user = self._channel.ask("boot", *words, texts=(CLOSED,)).split()
+        self._place = Place(
+            router=self.dns,
+            subnet=subnet,
+            task_interface=task,
+            uplink_interface=out,
+            uplink_gateway=self._uplink.gateway,
+            own_uplink=self._uplink.own_subnet,
+            proxy_uid=int(user),
+        )
+
+    def prepare(self, policy: NetworkPolicy) -> None:
+        """Start the servers that ``policy`` needs, in the background; errors wait for enforce."""
+
+        def work() -> None:
+            with suppress(HarborError):
+                self._prepare(policy)
+
+        thread = threading.Thread(target=work, name="harbor gateway", daemon=True)
+        thread.start()
+
+    def _prepare(self, policy: NetworkPolicy) -> _Prepared:
+        with self._lock:
+            if self._prepared is not None:
+                if self._prepared.policy == policy:
+                    return self._prepared
+                self._talk.ask("drop", self._prepared.number)
+                self._prepared = None
+            recipe = recipe_for(policy)
+            number = next(self._numbers) % _PORTS
+            dns_port, proxy_port = _FIRST_DNS_PORT + number, _FIRST_PROXY_PORT + number
+            dns = dnsmasq_config(recipe, self._place, dns_port)
+            needs_proxy = recipe.needs_proxy
+            proxy = haproxy_config(recipe, self._place, proxy_port) if needs_proxy else ""
+            try:
+                self._talk.ask("prepare", number, dns_port, proxy_port, texts=(dns, proxy))
+            except EnvironmentFault:
+                with suppress(EnvironmentFault):
+                    self._talk.ask("drop", number)
+                raise
+            self._prepared = _Prepared(policy, recipe, number)
+            return self._prepared
+
+    def enforce(self, policy: NetworkPolicy) -> None:
+        """Make ``policy`` hold; what it does not allow is dead on return.
+
+        Raises:
+            EnvironmentFault: It cannot; nothing more is let through than before.
+        """
+        with self._lock:
+            prepared = self._prepare(policy)
+            self._require_guard(policy, prepared.recipe)
+            rules = firewall(
+                prepared.recipe,
+                self._place,
+                dns_port=_FIRST_DNS_PORT + prepared.number,
+                proxy_port=_FIRST_PROXY_PORT + prepared.number,
+                host_addresses=self._guard.addresses,
+            )
+            self._prepared = None
+            try:
+                self._talk.ask("commit", prepared.number, texts=(rules,))
+            except EnvironmentFault:
+                with suppress(EnvironmentFault):
+                    self._talk.ask("drop", prepared.number)
+                raise
+
+    def _require_guard(self, policy: NetworkPolicy, recipe: Recipe) -> None:
+        if policy.is_open and not recipe.host_ports:
+            return
+        self._guard.require()
+        if recipe.host_ports:
+            self._guard.open_host(recipe.host_ports)
+        if not self._uplink.own_subnet:
+            self._guard.close_to(self.uplink_address)
+
+    def refused(self) -> list[RefusedConnection]:
+        """What was refused since the last call or the last :meth:`enforce`."""
+        with self._lock:
+            return parse_refusals(self._talk.ask("refused", "inet", TABLE))
+
+    def reset(self) -> None:
+        """Let nothing through and forget the last trial."""
+        with self._lock:
+            self._prepared = None
+            self._talk.ask("close", texts=(CLOSED,))
+
+    def neighbours(self) -> list[str]:
+        """Names of the containers on the network, the gateway not among them."""
+        with self._engine.errors(f"looking at {self.network}", EnvironmentFault):
+            found = self._engine.api.inspect_network(self.network).get("Containers") or {}
+        return [one["Name"] for one in found.values() if one["Name"] != self.name]
+
+    def keep(self) -> tuple[str, ...]:
+        """Leave it standing for a person; the containers to remove when done with it.
+
+        Its network goes with ``docker network rm`` of :attr:`network`.
+        """
+        self._talk.keep()
+        return (self.name, self._guard.keep())
+
+    def remove(self) -> None:
+        """Remove the container, then the network; containers on it are cut off."""
+        with self._lock:
+            if self._channel is not None:
+                self._channel.remove()
+                self._channel = None
+        with self._engine.errors(f"removing {self.network}", EnvironmentFault):
+            try:
+                self._engine.api.remove_network(self.network)
+            except APIError as error:
+                # What is still attached keeps it; the end of the run takes it.
+                if error.status_code not in (403, 404):
+                    raise
+
+
+def _create_network(engine: Engine, name: str, bridge: str) -> tuple[str, str]:
+    """Make a task network; its subnet and router address."""
+    options = {**_NETWORK_OPTIONS, "com.docker.network.bridge.name": bridge}
+    made = create_network(engine, name, options)
+    ((subnet, router),) = [
+        (part["Subnet"], part["Gateway"].partition("/")[0])
+        for part in made["IPAM"]["Config"]
+        if ":" not in part["Subnet"]
+    ]
+    return str(subnet), str(router)
+
+
+def create_network(engine: Engine, name: str, options: Mapping[str, str]) -> Mapping[str, Any]:
+    """Make a bridge network of this run; the engine's description of it."""
+    with engine.errors(f"making the network {name}", EnvironmentStartError):
+        try:
+            engine.api.create_network(
+                name, driver="bridge", options=dict(options), labels=engine.labels()
+            )
+        except APIError as error:
+            if "address pool" not in explanation(error):
+                raise
+            raise EnvironmentStartError(
+                "the engine has no address range left for a restricted network "
+                f"({explanation(error)}); run fewer trials at once, remove networks that nobody "
+                "uses with `docker network prune`, or give the engine more default-address-pools"
+            ) from error
+        made: Mapping[str, Any] = engine.api.inspect_network(name)
+        return made

@@ -1,0 +1,216 @@
+"""Rules on the engine's machine that keep a restricted box's frames from the machine itself.
+
+A bridge takes broadcasts and whatever is addressed to it even where it has no address.
+One container per process, in the machine's network namespace, holds a table that drops
+what comes from the process's bridges; the table ends with the process that made it, so
+that nothing stays behind.
+"""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+from pytest_harbor.environment.docker.attach import Deadline
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.gateway.channel import Channel
+from pytest_harbor.environment.docker.gateway.image import ensure_gateway_image
+from pytest_harbor.environment.docker.network import run_network_name
+from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError, HarborError
+
+SETTLE_SEC = 5.0
+"""How long rules that were handed over may take to be there."""
+
+
+def guard_rules(table: str, token: str, *, owned: bool) -> str:
+    """Commands for ``nft -i``, one a line.
+
+    Args:
+        table: Name of the tables.
+        token: What the guarded bridges have in their names.
+        owned: The tables belong to the process that makes them, and end with it.
+    """
+    flags = "{ flags owner; }" if owned else ""
+    boxes, uplink = f'iifname "phg{token}-*"', f'iifname "phu{token}"'
+    incoming = [f"{boxes} drop"]
+    for gateways in (uplink, "ip saddr @members"):
+        # The engine's name server may be one of the machine's.
+        incoming += [f"{gateways} {protocol} dport 53 accept" for protocol in ("udp", "tcp")]
+        incoming += [f"{gateways} tcp dport @host_ports accept", f"{gateways} drop"]
+    # The first rule is about frames between ports of one bridge, where the machine filters them.
+    forwarded = [f'{boxes} oifname "phg{token}-*" accept', f"{boxes} drop"]
+    forwarded += [f'oifname "phg{token}-*" drop']
+    forwarded += [f'{uplink} oifname "{other}" drop' for other in _OTHER_BRIDGES]
+    lines = [
+        f"add table inet {table} {flags}",
+        f"add set inet {table} host_ports {{ type inet_service; }}",
+        f"add set inet {table} members {{ type ipv4_addr; }}",
+        f"add chain inet {table} incoming {{ type filter hook input priority -10; }}",
+        f"add chain inet {table} forwarded {{ type filter hook forward priority -10; }}",
+        *(f"add rule inet {table} incoming {rule}" for rule in incoming),
+        *(f"add rule inet {table} forwarded {rule}" for rule in forwarded),
+        f"add table arp {table} {flags}",
+        f"add chain arp {table} incoming {{ type filter hook input priority 0; }}",
+        f"add rule arp {table} incoming {boxes} drop",
+        f"add chain arp {table} complete",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+_OTHER_BRIDGES = ("docker0", "br-*", "phg*", "phu*")
+
+
+class Guard:
+    """The rules of one process on one engine; made in the background.
+
+    Attributes:
+        token: What the names of the guarded bridges have in common.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.token = secrets.token_hex(3)
+        self._table = f"pytest_harbor_{self.token}"
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._channel: Channel | None = None
+        self._error: HarborError | None = None
+        self._ports: set[int] = set()
+        self._members: set[str] = set()
+        self._addresses: tuple[str, ...] = ()
+
+    @property
+    def uplink_bridge(self) -> str:
+        """Name of the bridge of this process's own uplink."""
+        return f"phu{self.token}"
+
+    def next_bridge_name(self) -> str:
+        """A name for a bridge whose boxes are to be kept from the machine."""
+        return f"phg{self.token}-{next(self._numbers)}"
+
+    def begin(self, image: str | None = None) -> None:
+        """Start to make the rules; returns at once."""
+        with self._lock:
+            if self._thread is None:
+                work: Callable[[], None] = lambda: self._make(image)  # noqa: E731
+                self._thread = threading.Thread(target=work, name="harbor guard", daemon=True)
+                self._thread.start()
+
+    def require(self, deadline: Deadline | None = None, image: str | None = None) -> None:
+        """Return once the rules stand.
+
+        Raises:
+            EnvironmentFault: They do not; nothing restricted may run.
+        """
+        self.begin(image)
+        assert self._thread is not None
+        self._thread.join(deadline.remaining if deadline else None)
+        if self._channel is not None and self._error is None:
+            self._channel.ask("standing")
+            return
+        with self._lock:
+            failed, self._thread, self._error = self._error, None, None
+        reason = failed or "not ready before the deadline"
+        raise EnvironmentStartError(
+            "the rules that keep a restricted box from the engine's machine could not be set "
+            f"(a container with --network host and NET_ADMIN sets them): {reason}"
+        )
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The engine's machine's own addresses, once the rules stand."""
+        return self._addresses
+
+    def open_host(self, ports: tuple[int, ...]) -> None:
+        """Let gateways reach the machine on these TCP ports."""
+        self._add("host_ports", self._ports, ports)
+
+    def close_to(self, address: str) -> None:
+        """Keep a gateway on a network of the user's from the machine."""
+        self._add("members", self._members, (address,))
+
+    def keep(self) -> str:
+        """Let the rules stay when this process ends; the container to remove for their end."""
+        channel = self._standing()
+        channel.keep()
+        return channel.name
+
+    def close(self) -> None:
+        """Remove the rules."""
+        if self._thread is not None:
+            self._thread.join()
+        if self._channel is not None:
+            self._channel.end()
+            self._channel = None
+        self._thread = None
+
+    def _standing(self) -> Channel:
+        self.require()
+        assert self._channel is not None
+        return self._channel
+
+    def _add(self, name: str, known: set[int] | set[str], wanted: tuple[int | str, ...]) -> None:
+        channel = self._standing()
+        for one in wanted:
+            if one in known:
+                continue
+            channel.ask("add", texts=(f"add element inet {self._table} {name} {{ {one} }}\n",))
+            self._settle(channel, f"nft get element inet {self._table} {name} {{ {one} }}")
+            known.add(one)  # type: ignore[arg-type]
+
+    def _make(self, image: str | None) -> None:
+        try:
+            self._channel = self._made(image)
+        except HarborError as error:
+            self._error = error
+
+    def _made(self, image: str | None) -> Channel:
+        engine = self._engine
+        found = ensure_gateway_image(engine, Deadline(None), image)
+        name = f"{run_network_name(engine.run_id)}-guard-{self.token}"
+        host = {"NetworkMode": "host", "CapAdd": ["NET_ADMIN"]}
+        channel = Channel(engine, name, found, host, "127.0.0.1")
+        try:
+            channel.start()
+            self._fill(channel)
+            listing = channel.ask("run", texts=("ip -o -4 addr",))
+        except BaseException:
+            channel.remove()
+            raise
+        self._addresses = tuple(line.split()[3].partition("/")[0] for line in listing.splitlines())
+        return channel
+
+    def _fill(self, channel: Channel) -> None:
+        present = f"nft list chain arp {self._table} complete"
+        channel.ask("guard", texts=(guard_rules(self._table, self.token, owned=True),))
+        try:
+            self._settle(channel, present)
+        except EnvironmentFault:
+            # The kernel knows no owners (before 5.12): the program removes the tables itself.
+            for family in ("inet", "arp"):
+                remove = f"nft delete table {family} {self._table}"
+                channel.ask("finally_run", texts=(remove,))
+            channel.ask("guard", texts=(guard_rules(self._table, self.token, owned=False),))
+            self._settle(channel, present)
+
+    @staticmethod
+    def _settle(channel: Channel, command: str) -> None:
+        limit = Deadline(SETTLE_SEC)
+        while True:
+            try:
+                channel.ask("run", texts=(command,))
+                return
+            except EnvironmentFault:
+                if limit.passed:
+                    raise
+                time.sleep(0.01)
+
+
+def guard_bridges(engine: Engine) -> Guard:
+    """The guard of this process on an engine; one."""
+    guard: Guard = engine.__dict__.setdefault("_harbor_guard", Guard(engine))
+    return guard

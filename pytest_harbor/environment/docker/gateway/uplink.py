@@ -1,0 +1,65 @@
+"""The network through which gateways reach the outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from docker.errors import APIError
+
+from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.errors import EnvironmentStartError, UnsupportedError
+
+
+@dataclass(frozen=True, slots=True)
+class Uplink:
+    """An uplink that is there.
+
+    Attributes:
+        name: On the engine.
+        gateway: The engine's machine on it.
+        own_subnet: Its addresses, if the run made it; empty for a network of the user's.
+    """
+
+    name: str
+    gateway: str
+    own_subnet: str = ""
+
+    @classmethod
+    def parse(cls, network: Mapping[str, Any], *, own: bool) -> Uplink:
+        """Read the engine's description."""
+        for part in network["IPAM"]["Config"] or ():
+            if ":" not in part["Subnet"] and part.get("Gateway"):
+                gateway = part["Gateway"].partition("/")[0]
+                return cls(network["Name"], gateway, part["Subnet"] if own else "")
+        raise UnsupportedError(
+            f"the network {network['Name']!r} has no IPv4 gateway and cannot be an uplink; "
+            "name a bridge network with one"
+        )
+
+
+def find_uplink(engine: Engine, name: str) -> Uplink:
+    """A network of the user's.
+
+    Raises:
+        EnvironmentStartError: There is none of that name.
+        UnsupportedError: Gateways cannot stand on it.
+    """
+    doing = f"looking at the uplink network {name!r}"
+    with engine.errors(doing, EnvironmentStartError):
+        try:
+            network = engine.api.inspect_network(name)
+        except APIError as error:
+            if error.status_code != 404:
+                raise
+            raise EnvironmentStartError(
+                f"the engine has no network {name!r} to use as the uplink; "
+                f"make it with `docker network create {name}`"
+            ) from error
+    if network["Driver"] != "bridge" or network["Name"] == "bridge" or network["Internal"]:
+        raise UnsupportedError(
+            f"the network {name!r} cannot be an uplink: accepted is a bridge network made with "
+            "`docker network create` that is not internal"
+        )
+    return Uplink.parse(network, own=False)
