@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.environment.base import DownloadLimits, Environment
-from pytest_harbor.errors import EnvironmentFault, TransferError
+from pytest_harbor.errors import EnvironmentFault, TransferError, UnsupportedError
+from pytest_harbor.task.network import NetworkPolicy
 
 LOGS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
 
@@ -352,3 +353,17 @@ def test_download_does_not_write_through_a_link_on_this_machine(
     assert (outside / "file").read_text() == "mine"
     assert (target / "file").read_text() == "theirs"
     assert report.files == ("file",)
+
+
+# Network
+
+
+def test_the_policy_that_holds_can_be_set_again(environment: Environment) -> None:
+    environment.set_network_policy(NetworkPolicy("no-network"))
+    environment.expect_network_policy(NetworkPolicy("no-network"))
+    assert list(environment.refused_connections()) == []
+
+
+def test_a_policy_that_the_box_was_not_made_for_is_refused(environment: Environment) -> None:
+    with pytest.raises(UnsupportedError):
+        environment.set_network_policy(NetworkPolicy())

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
+from pytest_harbor.environment.docker.compose import ComposeEnvironment, ComposeSource
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.errors import UnsupportedError
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
@@ -187,3 +188,53 @@ def test_echoes_work_without_raw_frames(make_box: MakeBox, server: Server, user:
     box.set_network_policy(CLOSED)
     assert box.exec(["perl", "-e", ping, "127.0.0.1"], user=user).stdout == "0"
     assert box.exec(["perl", "-e", ping, SERVER], user=user).stdout == ""
+
+
+PROJECT = r"""
+services:
+  main: {image: debian:bookworm-slim}
+  side:
+    image: debian:bookworm-slim
+    command:
+      - perl
+      - -e
+      - |
+        use IO::Socket::INET;
+        my $$s = IO::Socket::INET->new(LocalPort => 8099, Listen => 5) or die;
+        while (my $$c = $$s->accept) { print $$c "side\n"; close $$c }
+"""
+
+
+@pytest.mark.parametrize("first", [OPEN, CLOSED])
+def test_a_project_opens_and_closes_and_its_services_reach_each_other(
+    engine: Engine, server: Server, tmp_path: Path, first: NetworkPolicy
+) -> None:
+    second = CLOSED if first is OPEN else OPEN
+    file = tmp_path / "docker-compose.yaml"
+    file.write_text(PROJECT)
+    spec = ContainerSpec(
+        "project",
+        docker_image="debian:bookworm-slim",
+        network=(first, second),
+        uplink=server.network,
+        hardened=True,
+    )
+    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
+    try:
+        box.start(timeout_sec=120)
+        side = box.service("side")
+        for policy in (first, second, first):
+            box.set_network_policy(policy)
+            before, there = len(server.log()), "hi" if policy.is_open else ""
+            assert box.exec(ASK).stdout.strip() == there
+            assert side.exec(["bash", "-c", ASK]).stdout.strip() == there
+            assert len(server.log()) - before == (2 if policy.is_open else 0)
+            asked = box.exec(ASK.replace(SERVER, "side")).stdout.strip()
+            assert asked == "side"
+        for name in (box.name, side.name):
+            host = engine.api.inspect_container(name)["HostConfig"]
+            assert host["CapDrop"] == ["NET_RAW"]
+            assert host["SecurityOpt"] == ["no-new-privileges:true"]
+            assert host["PidsLimit"] == spec.pids_limit
+    finally:
+        box.stop()
