@@ -66,14 +66,14 @@ def trial_box(
 def serve(box: Environment) -> None:
     """Start the servers of a neighbour in a box; :func:`served` tells who came."""
     box.write("/servers.py", (INSIDE / "servers.py").read_bytes())
-    box.exec("setsid python3 -u /servers.py neighbour >/tmp/served 2>&1 &", user="root")
+    box.exec("setsid python3 -u /servers.py neighbour >/tmp/served 2>/tmp/served.err &", user="root")
     ready = box.exec("for i in $(seq 100); do grep -q ready /tmp/served && exit; sleep 0.05; done; exit 1")
-    assert ready.exit_code == 0, box.exec("cat /tmp/served").output
+    assert ready.exit_code == 0, box.exec("cat /tmp/served /tmp/served.err").output
 
 
 def served(box: Environment) -> str:
     """Log of the servers of :func:`serve`."""
-    return box.exec("cat /tmp/served").stdout
+    return box.read("/tmp/served", max_bytes=10**7).decode()
 
 
 def probe(box: Environment, table: Mapping[str, Any], mode: str = "run") -> dict[str, str]:
