@@ -10,6 +10,7 @@ import shutil
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ HERE = Path(__file__).parent
 TASK = "graded"
 """Every task's name: what names the image, which all of them share."""
 
-MODES = ("shared", "isolated", "separate")
+BATCH = 6
 
 TASK_TOML = """\
 version = "1.0"
@@ -35,8 +36,6 @@ timeout_sec = {limit}
 build_timeout_sec = 600
 """
 
-SEPARATE = 'environment_mode = "separate"\n[[artifacts]]\nsource = "/app"\n'
-
 
 @dataclass(frozen=True)
 class Row:
@@ -48,9 +47,10 @@ class Row:
         run: What the agent does; bash.
         task: Name in ``tasks.toml``; empty where the row has tests of its own.
         tests: Name to content of the row's own tests.
+        solve: Honest work of a row that has tests of its own.
         user: Who the agent is.
         modes: Mode to what is expected in it; a mode that is missing makes no sense here.
-        codes: Mode to the codes of findings of which at least one is reported.
+        codes: Where it is reported: codes of findings of which at least one is there.
         allowed: Codes of suspicious findings that honest work may bring, with ``why``.
         why: Reason for whatever the row expects beyond the ordinary.
         services: The task says that it needs its processes.
@@ -62,9 +62,10 @@ class Row:
     run: str
     task: str = ""
     tests: dict[str, str] = field(default_factory=dict)
+    solve: str = ""
     user: str = "root"
     modes: dict[str, str] = field(default_factory=dict)
-    codes: dict[str, list[str]] = field(default_factory=dict)
+    codes: list[str] = field(default_factory=list)
     allowed: list[str] = field(default_factory=list)
     why: str = ""
     services: bool = False
@@ -86,18 +87,27 @@ TASKS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "tasks.toml").read_text
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """``forgery``, ``honest`` and ``task`` of a test are rows; ``mode`` is one of the row's."""
-    wanted = metafunc.definition.get_closest_marker("modes")
-    modes = wanted.args if wanted else MODES
-    for name, rows in (("forgery", FORGERIES), ("honest", HONEST)):
-        if name in metafunc.fixturenames and "mode" in metafunc.fixturenames:
-            pairs = [(row, mode) for row in rows for mode in modes if mode in row.modes]
-            ids = [f"{row.id}-{mode}" for row, mode in pairs]
-            metafunc.parametrize((name, "mode"), pairs, ids=ids)
-        elif name in metafunc.fixturenames:
-            metafunc.parametrize(name, rows, ids=[row.id for row in rows])
-    if "task" in metafunc.fixturenames:
-        metafunc.parametrize("task", TASKS)
+    """``rows`` of a test are a batch of one family in one ``mode``."""
+    wanted = metafunc.definition.get_closest_marker("rows")
+    if wanted is None:
+        return
+    table, modes = {"forgeries": FORGERIES, "honest": HONEST}[wanted.args[0]], wanted.args[1:]
+    sets = [
+        pytest.param(batch, mode, id=f"{family}-{mode}-{number}")
+        for mode in modes
+        for family, rows in groupby(table, lambda row: row.family)
+        for number, batch in enumerate(batched([row for row in rows if mode in row.modes]))
+    ]
+    metafunc.parametrize(("rows", "mode"), sets)
+
+
+def batched(rows: list[Row]) -> list[list[Row]]:
+    """Rows that share a run: its start costs as much as a trial."""
+    return [rows[start : start + BATCH] for start in range(0, len(rows), BATCH)]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "rows(table, *modes): batches of a table's rows")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -108,58 +118,60 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass
 class Graded:
-    """A trial as its files and its run's output tell of it.
+    """A trial as its folder tells of it.
 
     Attributes:
-        outcomes: pytest's counts.
         result: ``result.json``.
-        text: What the run printed.
         folder: The trial's folder.
     """
 
-    outcomes: dict[str, int]
     result: dict[str, Any]
-    text: str
     folder: Path
 
     @property
+    def own(self) -> dict[str, Any]:
+        return self.result["pytest_harbor"]
+
+    @property
     def passed(self) -> bool:
-        return self.outcomes.get("passed", 0) > 0 and "failed" not in self.outcomes
+        return self.own["passed"]
 
     @property
     def integrity(self) -> dict[str, Any]:
-        return self.result["pytest_harbor"].get("integrity") or {}
-
-    def codes(self, level: str = "") -> set[str]:
-        """Codes of the findings."""
-        findings = self.integrity.get("findings", [])
-        return {each["code"] for each in findings if level in ("", each["level"])}
+        return self.own.get("integrity") or {}
 
     @property
     def suspicious(self) -> set[str]:
-        return self.codes("suspicious")
+        """Codes of the suspicious findings."""
+        findings = self.integrity.get("findings", [])
+        return {each["code"] for each in findings if each["level"] == "suspicious"}
 
     def __str__(self) -> str:
-        return f"{json.dumps(self.integrity, indent=1)}\n{self.text}"
+        """For a failure: what was found, and what the verifier and the agent printed."""
+        parts = [f"passed: {self.passed}, {self.own['category']}, {self.result['verifier_result']}"]
+        parts += [str(self.result["exception_info"]), json.dumps(self.integrity, indent=1)]
+        for name in ("verifier/test-stdout.txt", "agent/command.txt"):
+            if (self.folder / name).is_file():
+                parts.append(f"{name}:\n{(self.folder / name).read_text()[-2000:]}")
+        return "\n".join(parts)
 
 
 def write_task(folder: Path, row: Row, mode: str) -> None:
     """Write the task of a row."""
     known = TASKS.get(row.task, {})
     separate = mode == "separate"
-    verifier, artifacts = ('environment_mode = "separate"', 'artifacts = ["/app"]\n') if (
-        separate
-    ) else ("", "")
+    verifier = 'environment_mode = "separate"' if separate else ""
+    artifacts = 'artifacts = ["/app"]\n' if separate else ""
     config = TASK_TOML.format(
         user=row.user,
         limit=row.limit,
         verifier=verifier,
-        metadata='needs_services = true' if row.services else "",
+        metadata="needs_services = true" if row.services else "",
     )
     files = {
         "task.toml": artifacts + config,
-        "instruction.md": "Do the work.\n",
-        "solution/solve.sh": f"#!/bin/bash\n{known.get('solve', row.run)}\n",
+        "instruction.md": row.run,
+        "solution/solve.sh": f"#!/bin/bash\n{row.solve or known.get('solve', row.run)}\n",
     }
     tests = row.tests or known["tests"]
     files |= {f"tests/{name}": text.lstrip("\n") for name, text in tests.items()}
@@ -175,27 +187,38 @@ def write_task(folder: Path, row: Row, mode: str) -> None:
 
 
 ARGS = {"shared": [], "isolated": ["--harbor-isolate"], "separate": []}
+COMMAND = '--harbor-agent-command=eval "$HARBOR_INSTRUCTION"'
 
 
 @pytest.fixture
-def grade(pytester: pytest.Pytester, engine: Any) -> Callable[..., Graded]:
-    """Run one trial of a row's task: by the row's command, or by another agent."""
+def grade(pytester: pytest.Pytester, engine: Any) -> Callable[..., dict[str, Graded]]:
+    """Run one trial of each row in one run; by the row's command, or by another agent."""
 
-    def run(row: Row, mode: str, *args: str, agent: str = "") -> Graded:
-        write_task(pytester.path / "tasks" / TASK, row, mode)
-        who = f"--harbor-agent={agent}" if agent else f"--harbor-agent-command={row.run}"
+    def run(rows: list[Row], mode: str, *args: str, agent: str = "") -> dict[str, Graded]:
+        for row in rows:
+            write_task(pytester.path / "tasks" / row.id / TASK, row, mode)
+        who = f"--harbor-agent={agent}" if agent else COMMAND
         ran = pytester.runpytest(
             "-p", "no:cacheprovider", "-W", "default", "tasks", who, *ARGS[mode], *args
         )
-        (file,) = pytester.path.glob("jobs/*/*/result.json")
-        return Graded(
-            ran.parseoutcomes(), json.loads(file.read_text()), ran.stdout.str(), file.parent
-        )
+        graded = {}
+        for file in sorted(pytester.path.glob("jobs/*/*/result.json")):
+            result = json.loads(file.read_text())
+            row, attempt = Path(result["task_id"]["path"]).parent.name, result["config"]["attempt"]
+            name = row if attempt == 1 else f"{row}-{attempt}"
+            graded[name] = Graded(result, file.parent)
+        assert graded.keys() >= {row.id for row in rows}, ran.stdout.str() + ran.stderr.str()
+        return graded
 
     return run
 
 
 @pytest.fixture
-def make_row() -> Callable[..., Row]:
-    """A row that is in no table."""
-    return lambda task, run="true", **values: Row(id=task, family="", run=run, task=task, **values)
+def tables() -> dict[str, list[Row]]:
+    return {"forgeries": FORGERIES, "honest": HONEST}
+
+
+@pytest.fixture
+def task_rows() -> list[Row]:
+    """A row for each shared task, of which only the task counts."""
+    return [Row(id=name, family="", run="true", task=name) for name in TASKS]
