@@ -24,13 +24,14 @@ from pytest_harbor.integrity.watched import (
     watch,
 )
 from pytest_harbor.result.integrity import IntegrityFinding, Level
-from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR
+from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR, VERIFIER_LOGS
 
 MAX_READ = 200
 """How many files are looked at; what is beyond them is judged by its name alone."""
 _MAX_PROGRAM_BYTES = 64 * 1024**2
 _SMALL = 1024 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
+_PLACES = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
 _HELD = (TESTS_DIR, LOGS_DIR, SOLUTION_DIR)
 
 
@@ -84,14 +85,15 @@ class _Judge:
         return self._result
 
     def _judge_link(self, change: Change) -> None:
-        if not change.target:
-            return
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), change.target))
-        if change.path in ("/tests", "/logs", "/logs/verifier"):
-            self._add(change, "link-in-place", "suspicious", "is a link, where tests are laid out")
-        elif _is_in(target, _HELD) and not _is_in(change.path, (LOGS_DIR, SOLUTION_DIR)):
-            message = f"is a link to {change.target!r}, where the verifier's files are"
-            self._add(change, "link-to-verifier", "suspicious", message)
+        if change.type == "link" and change.path in _PLACES:
+            message = "is a link, where tests and rewards are laid out"
+            self._add(change, "link-in-place", "suspicious", message)
+        elif change.target:
+            folder = posixpath.dirname(change.path)
+            target = posixpath.normpath(posixpath.join(folder, change.target))
+            if _is_in(target, _HELD) and not _is_in(change.path, _HELD):
+                message = f"is a link to {change.target!r}, where the verifier's files are"
+                self._add(change, "link-to-verifier", "suspicious", message)
 
     def _judge_one(self, change: Change, watched: Watched) -> None:
         judges: dict[str, Callable[[Change, Watched], None]] = {

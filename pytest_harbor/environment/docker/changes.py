@@ -120,7 +120,9 @@ class _Walk:
                     self._add(path, "deleted", "")
                 return
             in_image, inner = _below(lowers, name)
-            self._add(path, "changed" if in_image else "added", _type(status.st_mode))
+            kind: Literal["changed", "added"] = "changed" if in_image else "added"
+            target = os.readlink(name, dir_fd=upper) if stat.S_ISLNK(status.st_mode) else b""
+            self._add(path, kind, _type(status.st_mode), target)
             if stat.S_ISDIR(status.st_mode):
                 self._inner(upper, path, name, inner)
         except FileNotFoundError:
@@ -144,11 +146,16 @@ class _Walk:
             os.close(descriptor)
 
     def _add(
-        self, path: bytes, kind: Literal["changed", "added", "deleted"], of_type: FileType
+        self,
+        path: bytes,
+        kind: Literal["changed", "added", "deleted"],
+        of_type: FileType,
+        target: bytes = b"",
     ) -> None:
         if len(self.found) >= MAX_ENTRIES:
             raise _UnsuitableError
-        self.found.append(Change(path.decode(errors="replace"), kind, of_type))
+        leads_to = target.decode(errors="replace")
+        self.found.append(Change(path.decode(errors="replace"), kind, of_type, leads_to))
 
 
 def _below(lowers: list[bytes], name: bytes) -> tuple[bool, list[bytes]]:
