@@ -47,7 +47,7 @@ def server(engine: Engine) -> Iterator[Server]:
     name = f"harbor-test-outside-{engine.run_id}"
     engine.api.create_network(
         name,
-        ipam={"Config": [{"Subnet": "198.51.100.0/24"}]},
+        ipam={"Config": [{"Subnet": "198.51.100.0/24", "Gateway": "198.51.100.1"}]},
         labels=engine.labels(),
     )
     try:
@@ -236,5 +236,47 @@ def test_a_project_opens_and_closes_and_its_services_reach_each_other(
             assert host["CapDrop"] == ["NET_RAW"]
             assert host["SecurityOpt"] == ["no-new-privileges:true"]
             assert host["PidsLimit"] == spec.pids_limit
+    finally:
+        box.stop()
+
+
+@pytest.mark.parametrize("first", [OPEN, CLOSED])
+def test_a_gateway_lets_through_what_the_phase_allows(
+    make_box: MakeBox, server: Server, first: NetworkPolicy
+) -> None:
+    other = NetworkPolicy("allowlist", ("203.0.113.9",))
+    box = make_box(network=(first, LISTED, other), uplink=server.network)
+    box.start()
+    answers = []
+    for policy in (first, LISTED, other, LISTED):
+        box.expect_network_policy(policy)
+        box.set_network_policy(policy)
+        before = len(server.log())
+        answers.append((box.exec(ASK).stdout.strip(), len(server.log()) - before))
+    assert answers == [("hi", 1) if first is OPEN else ("", 0), ("hi", 1), ("", 0), ("hi", 1)]
+    box.set_network_policy(other)
+    box.exec(ASK)
+    refused = {(one.destination, one.protocol, one.port) for one in box.refused_connections()}
+    assert (SERVER, "tcp", 8099) in refused
+
+
+def test_a_project_behind_a_gateway(engine: Engine, server: Server, tmp_path: Path) -> None:
+    file = tmp_path / "docker-compose.yaml"
+    file.write_text(PROJECT)
+    spec = ContainerSpec(
+        "project",
+        docker_image="debian:bookworm-slim",
+        network=(CLOSED, LISTED),
+        uplink=server.network,
+    )
+    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
+    try:
+        box.start(timeout_sec=120)
+        side = box.service("side")
+        for policy, there in ((CLOSED, ""), (LISTED, "hi"), (CLOSED, "")):
+            box.set_network_policy(policy)
+            assert box.exec(ASK).stdout.strip() == there
+            assert side.exec(["bash", "-c", ASK]).stdout.strip() == there
+            assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
     finally:
         box.stop()

@@ -11,7 +11,6 @@ from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.box_network import BoxNetwork, connect, require_uplink
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.gateway.pool import gateways
-from pytest_harbor.environment.docker.naming import kept_name
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import EnvironmentFault, HarborError
 from pytest_harbor.result.network import RefusedConnection
@@ -26,10 +25,11 @@ class GatewayNetwork(BoxNetwork):
 
     def __init__(self, engine: Engine, box: str, spec: ContainerSpec) -> None:
         super().__init__(engine, box, spec)
+        self._image = spec.gateway_image
         self._acquired: Future[Gateway] | None = None
         self._enforced: Future[None] | None = None
         self._is_sound = False
-        self._kept = False
+        self._kept: tuple[str, ...] = ()
 
     def begin(self, deadline: Deadline) -> None:
         """Get a gateway and set the first policy while the image is seen to."""
@@ -37,7 +37,7 @@ class GatewayNetwork(BoxNetwork):
             return
         if self._uplink is not None:
             require_uplink(self._engine, self._uplink)
-        pool = gateways(self._engine, self._uplink)
+        pool = gateways(self._engine, self._uplink, self._image)
         worker = ThreadPoolExecutor(1, "pytest-harbor-gateway")
         acquired = self._acquired = worker.submit(pool.acquire, deadline)
         self._enforced = worker.submit(lambda: acquired.result().enforce(self._current))
@@ -80,12 +80,9 @@ class GatewayNetwork(BoxNetwork):
 
     def keep(self) -> Sequence[str]:
         """Leave the gateway with its box, under a name that no sweep takes."""
-        gateway = self._gateway
         if not self._kept:
-            with self._engine.errors(f"keeping {gateway.name}", EnvironmentFault):
-                self._engine.api.rename(gateway.name, kept_name(gateway.name))
-            self._kept = True
-        return (kept_name(gateway.name),)
+            self._kept = self._gateway.keep()
+        return self._kept
 
     def leave(self) -> None:
         """Give the gateway back; one that may be in an unknown state is thrown away."""
@@ -94,7 +91,7 @@ class GatewayNetwork(BoxNetwork):
             return
         with suppress(HarborError):  # of one that could not be had, the start has told already
             gateway = acquired.result()
-            pool = gateways(self._engine, self._uplink)
+            pool = gateways(self._engine, self._uplink, self._image)
             if self._is_sound:
                 pool.release(gateway)
             else:

@@ -33,7 +33,7 @@ class NetworkedBox(ContainerOperations):
         if means_for(request.network) == "gateway":
             from pytest_harbor.environment.docker.gateway.pool import gateways
 
-            gateways(self._engine, request.uplink).warm()
+            gateways(self._engine, request.uplink, request.gateway_image).warm()
 
     def set_network_policy(self, policy: NetworkPolicy) -> None:
         """From now on, let through what ``policy`` says and nothing else."""
