@@ -1,0 +1,93 @@
+"""The configurations that a policy becomes: nothing that a task names adds a line of its own."""
+
+import pytest
+
+pytest.importorskip("docker")
+
+from pytest_harbor.environment.docker.gateway.control import MAX_NAMES, Refusals
+from pytest_harbor.environment.docker.gateway.dnsmasq import dnsmasq_config
+from pytest_harbor.environment.docker.gateway.guard import guard_rules
+from pytest_harbor.environment.docker.gateway.haproxy import haproxy_config
+from pytest_harbor.environment.docker.gateway.recipe import Place, recipe_for
+from pytest_harbor.environment.docker.gateway.refusals import parse_refusals
+from pytest_harbor.errors import EnvironmentFault
+from pytest_harbor.task.network import Endpoint, NetworkPolicy
+
+PLACE = Place("172.30.0.1", "172.30.0.0/16", "eth1", "eth0", "172.31.0.1", "172.31.0.0/16", 100)
+
+HOSTILE = [
+    "good.example\nserver=1.1.1.1",
+    "good.example/1.1.1.1",
+    "a b",
+    'a"b',
+    "a;b",
+    "a{b",
+    "*.*",
+    "#",
+    "",
+    "a.example\r",
+    "a.example\n",
+]
+
+
+@pytest.mark.parametrize("entry", HOSTILE)
+@pytest.mark.parametrize("where", ["hosts", "denied", "endpoints"])
+def test_a_hostile_entry_is_refused(entry, where):
+    value = (Endpoint(entry, 80),) if where == "endpoints" else (entry,)
+    with pytest.raises(EnvironmentFault):
+        recipe_for(NetworkPolicy("allowlist", **{where: value}))
+
+
+@pytest.mark.parametrize("port", [0, 65536, "80 accept"])
+def test_an_endpoint_has_a_port(port):
+    with pytest.raises(EnvironmentFault, match="port"):
+        recipe_for(NetworkPolicy(endpoints=(Endpoint("a.example", port),)))
+
+
+def test_ipv6_entries_are_named_as_unreachable():
+    recipe = recipe_for(NetworkPolicy("allowlist", ("2001:db8::1", "a.example")))
+    assert recipe.unreachable == ("2001:db8::1",)
+
+
+def test_no_question_is_forwarded_under_a_restriction():
+    recipe = recipe_for(NetworkPolicy("allowlist", ("a.example", "*.b.example")))
+    assert "server=" not in dnsmasq_config(recipe, PLACE, 10000)
+    assert "server=" in dnsmasq_config(recipe_for(NetworkPolicy()), PLACE, 10000)
+
+
+def test_a_denied_name_is_not_answered_though_it_is_allowed():
+    policy = NetworkPolicy("allowlist", ("a.example",), denied=("a.example",))
+    assert "host-record=a.example" not in dnsmasq_config(recipe_for(policy), PLACE, 10000)
+
+
+def test_lines_of_the_proxy_stay_short_however_long_the_list():
+    hosts = tuple(f"{'x' * 60}{number}.example" for number in range(500))
+    text = haproxy_config(recipe_for(NetworkPolicy("allowlist", hosts)), PLACE, 20000)
+    assert max(map(len, text.splitlines())) < 1000
+
+
+def test_the_guard_speaks_of_its_own_bridges():
+    rules = guard_rules("t", "abc123", owned=True)
+    assert 'incoming iifname "phg' not in rules.replace('"phgabc123-*"', "")
+
+
+def test_a_flood_of_names_is_counted_and_not_kept():
+    refusals = Refusals()
+    for number in range(MAX_NAMES + 500):
+        refusals.note(b"dnsmasq[1]: config n%d.example is NXDOMAIN\n" % number)
+    lines = refusals.take().splitlines()
+    assert len(lines) == MAX_NAMES + 1
+    assert lines[-1] == "more - 500 -"
+
+
+def test_refusals_are_read_with_their_counts():
+    listing = (
+        '{"nftables": [{"set": {"name": "refused_udp", "elem": [{"elem": {"val": {"concat": '
+        '["9.9.9.9", 53]}, "counter": {"packets": 3, "bytes": 9}}}]}}, '
+        '{"counter": {"name": "refused_udp_all", "packets": 5}}]}'
+    )
+    found = parse_refusals(f"{listing}\ndns - 2 a.example\nmore - 1 -")
+    counts = {(one.destination, one.protocol, one.port): one.count for one in found}
+    assert counts[("9.9.9.9", "udp", 53)] == 3
+    assert counts[("a.example", "dns", None)] == 2
+    assert sum(counts.values()) == 3 + 2 + 2 + 1
