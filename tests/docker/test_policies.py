@@ -7,6 +7,7 @@ import pytest
 
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
 from pytest_harbor.environment.docker.compose import ComposeEnvironment, ComposeSource
+from pytest_harbor.environment.docker.gateway.pool import close_gateways
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.errors import UnsupportedError
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
@@ -64,6 +65,7 @@ def server(engine: Engine) -> Iterator[Server]:
         engine.api.start(name)
         yield Server(engine, name, name)
     finally:
+        close_gateways(engine)  # they are on the network that goes
         engine.api.remove_container(name, force=True)
         engine.api.remove_network(name)
 

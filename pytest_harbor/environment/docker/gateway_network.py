@@ -17,7 +17,7 @@ from pytest_harbor.result.network import RefusedConnection
 from pytest_harbor.task.network import NetworkPolicy
 
 if TYPE_CHECKING:
-    from pytest_harbor.environment.docker.gateway.pool import Gateway
+    from pytest_harbor.environment.docker.gateway.gateway import Gateway
 
 
 class GatewayNetwork(BoxNetwork):
