@@ -47,6 +47,13 @@ class UploadArchive:
         entry.size = len(data)
         self._add(entry, mode, io.BytesIO(data))
 
+    def add_member(self, entry: tarfile.TarInfo, content: IO[bytes] | None, path: str) -> None:
+        """An entry of another archive, under another name, with its owner and attributes."""
+        stale = ("path", "linkpath", "size")
+        entry.pax_headers = {k: v for k, v in entry.pax_headers.items() if k not in stale}
+        entry.name = _member(path)
+        self._tar.addfile(entry, content)
+
     def add_tree(
         self,
         source: Path,

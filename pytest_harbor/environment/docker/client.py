@@ -26,6 +26,7 @@ from pytest_harbor.errors import EngineUnavailableError, EnvironmentFault, Envir
 LABEL = "pytest-harbor"
 RUN_LABEL = "pytest-harbor.run"
 OWNER_LABEL = "pytest-harbor.owner"
+FORK_LABEL = "pytest-harbor.fork"
 
 REQUEST_TIMEOUT_SEC = 120.0
 """For answers that an engine under load owes at once; commands and builds have their own."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from pytest_harbor.environment.base import EnvironmentRequest
+from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.box_network import BoxNetwork, network_of, require_uplink
 from pytest_harbor.environment.docker.client import Engine
@@ -47,3 +47,20 @@ class NetworkedBox(ContainerOperations):
     def refused_connections(self) -> Sequence[RefusedConnection]:
         """What was refused since the last call."""
         return self._network.refused()
+
+    def fork(
+        self,
+        network: tuple[NetworkPolicy, ...],
+        *,
+        restore: Collection[str],
+        remove: Collection[str],
+    ) -> Environment:
+        """A second box with this one's files; this one has to last until it is started.
+
+        Beside services, it takes this one's place, which is stopped as it starts.
+        """
+        from pytest_harbor.environment.docker.fork import fork_box
+
+        self._runner_or_raise()
+        self._flush()
+        return fork_box(self._engine, self, self._spec, network, restore, remove)

@@ -253,13 +253,13 @@ class ContainerOperations(Environment):
 
     def original(self, path: str, *, max_bytes: int = 64 * 1024**2) -> bytes:
         """A file as the image has it."""
-        return self._original_files().transfer.read(path, max_bytes)
+        return self.image_files().transfer.read(path, max_bytes)
 
     def digest_original(self, path: str) -> str | None:
         """SHA-256 of a file as the image has it; None where it has no regular file there."""
         from pytest_harbor.environment.docker.original import digest
 
-        return digest(self._original_files().transfer, path)
+        return digest(self.image_files().transfer, path)
 
     def digest(self, path: str) -> str | None:
         """SHA-256 of a file as it is; None where no regular file is there."""
@@ -276,7 +276,8 @@ class ContainerOperations(Environment):
         self._flush()
         return open_private_view(self._engine, self, folders)
 
-    def _original_files(self) -> ImageFiles:
+    def image_files(self) -> ImageFiles:
+        """The files of the image, through a container that goes when this box stops."""
         from pytest_harbor.environment.docker.original import ImageFiles
 
         if self._image_files is None:

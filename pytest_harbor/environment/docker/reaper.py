@@ -1,6 +1,7 @@
 """Removing what runs left on the engine, and nothing that anybody still needs.
 
-A container, network or volume is taken only if its labels say that it is ours and whose.
+A container, network, volume or copy of a box's files is taken only if its labels say that
+it is ours and whose.
 Containers whose name says that they are kept stay until they are asked for.
 """
 
@@ -15,6 +16,7 @@ from typing import Any
 from docker.errors import APIError
 
 from pytest_harbor.environment.docker.client import (
+    FORK_LABEL,
     LABEL,
     OWNER_LABEL,
     RUN_LABEL,
@@ -27,7 +29,13 @@ from pytest_harbor.environment.docker.owner import Owner
 from pytest_harbor.errors import EngineUnavailableError, EnvironmentFault
 
 _GONE = 404
-_IN_USE = ("has active endpoints", "volume is in use", "already in progress")
+_IN_USE = (
+    "has active endpoints",
+    "volume is in use",
+    "already in progress",
+    "image is being used",
+    "image has dependent child images",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,7 @@ def _remove(engine: Engine, matches: Callable[[_Thing], bool], *, kept: bool = F
     with engine.errors("removing what a run left", EnvironmentFault, EngineUnavailableError):
         networks = _remove_each(_networks(engine), matches, partial(_remove_network, engine))
         volumes = _remove_each(_volumes(engine), matches, engine.api.remove_volume)
+        _remove_each(_forked_images(engine), matches, engine.api.remove_image)
     return Removed(containers, networks, volumes)
 
 
@@ -176,3 +185,9 @@ def _networks(engine: Engine) -> list[_Thing]:
 def _volumes(engine: Engine) -> list[_Thing]:
     found = engine.api.volumes(filters=_filters())["Volumes"] or []
     return [_Thing(each["Name"], each["Name"], each.get("Labels") or {}) for each in found]
+
+
+def _forked_images(engine: Engine) -> list[_Thing]:
+    """Images of boxes' files; those that were built are of use to later runs."""
+    found = engine.api.images(filters={"label": [f"{LABEL}=1", FORK_LABEL]})
+    return [_Thing(each["Id"], each["Id"], each.get("Labels") or {}) for each in found]

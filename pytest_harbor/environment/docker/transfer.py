@@ -26,6 +26,7 @@ from pytest_harbor.errors import EnvironmentLostError, TransferError
 _CHUNK = 128 * 1024
 _SLOWEST_BYTES_PER_SEC = 1024 * 1024
 _BLOCKS = 16 * 1024
+_MAX_MEMBERS_BYTES = 8 * 1024**3
 _MISSING = re.compile(r"could not find the file|: no such file or directory$", re.IGNORECASE)
 
 STATUS_HEADER = "X-Docker-Container-Path-Stat"
@@ -136,6 +137,20 @@ class Transfer:
             if status.size > max_bytes:
                 raise TransferError(f"{path} has {status.size} bytes; at most {max_bytes} are read")
             return self._only_member(response, path, max_bytes)
+
+    def status(self, path: str) -> FileStatus | None:
+        """What is at a path, links not followed; None if nothing is."""
+        with self._engine.errors(f"looking at {path}", TransferError):
+            response = self._engine.api.look_at(self._container, posixpath.normpath(path))
+        return FileStatus.of(response) if STATUS_HEADER in response.headers else None
+
+    def members(self, path: str) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+        """What the engine packs of a path, each entry to be read before the next."""
+        with closing(self._get(path)) as response:
+            stream = ByteStream(self._chunks(response, path), _MAX_MEMBERS_BYTES)
+            with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
+                while (member := tar.next()) is not None:
+                    yield member, tar
 
     def _only_member(self, response: requests.Response, path: str, max_bytes: int) -> bytes:
         stream = ByteStream(self._chunks(response, path), max_bytes + _BLOCKS)
