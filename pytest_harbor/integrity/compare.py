@@ -151,7 +151,7 @@ class _Judge:
         except EnvironmentLostError:
             raise
         except HarborError:
-            return not path.startswith(("/sbin/", "/bin/"))
+            return True  # a link, as python3 is
         return True
 
     def _file_of_image(self, change: Change, watched: Watched) -> None:
