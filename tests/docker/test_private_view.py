@@ -1,0 +1,134 @@
+"""Grading beside hostile processes that live on: they get at nothing."""
+
+import io
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from pytest_harbor.environment.base import Environment
+from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
+from pytest_harbor.errors import EnvironmentStartError
+
+BASE_IMAGE = "debian:bookworm-slim"
+FOLDERS = ("/tests", "/logs/verifier")
+
+# Writes wherever a reward may be looked for, through its own root and everybody else's, and
+# takes away and makes anew what the folders may be mounted on.
+WRITER = """
+while :; do
+  for root in "" /proc/[0-9]*/root; do
+    echo 1 > $root/logs/verifier/reward.txt
+    echo stolen > $root/tests/check
+    cat /proc/[0-9]*/environ
+  done >>/tmp/seen 2>/dev/null
+  mv /logs/verifier /logs/old; rm -rf /logs/old /tests; mkdir -p /logs/verifier /tests
+  chmod 777 /tests /logs/verifier
+done 2>/dev/null
+"""
+VERIFIER = (
+    "for i in 1 2 3; do cat /tests/check; sleep 0.05; done; echo 0 > /logs/verifier/reward.txt"
+)
+
+
+@pytest.fixture(scope="module")
+def hostile(engine: Engine) -> Iterator[DockerEnvironment]:
+    """A box in which root and a user keep writing rewards."""
+    spec = ContainerSpec("hostile", docker_image=BASE_IMAGE, env={"OF_BOX": "1"}, memory_mb=512)
+    box = DockerEnvironment(spec, engine)
+    try:
+        box.start()
+        box.write("/tmp/writer.sh", WRITER)
+        for user in ("root", "nobody"):
+            box.exec("(setsid sh /tmp/writer.sh >/dev/null 2>&1 &)", user=user)
+        box.exec("touch /tmp/seen; chmod 666 /tmp/seen")
+        yield box
+    finally:
+        box.stop()
+
+
+@pytest.fixture(scope="module")
+def view(hostile: DockerEnvironment) -> Iterator[Environment]:
+    with hostile.private_view(FOLDERS) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_writers_change_no_reward_and_no_test_in_twenty_gradings(view: Environment, user: str):
+    rewards = []
+    for _ in range(10):
+        view.clear(["/logs/verifier"])
+        view.write("/tests/check", "mine\n")
+        result = view.exec(VERIFIER, user=user, env={"SECRET": "s3cret"})
+        assert result.stdout == "mine\n" * 3, result.output
+        rewards.append(view.read("/logs/verifier/reward.txt"))
+    assert rewards == [b"0\n"] * 10
+    assert b"s3cret" not in view.read("/tmp/seen", max_bytes=64 * 1024**2)
+
+
+def test_the_same_writers_reach_a_reward_in_the_box_itself(hostile: DockerEnvironment):
+    hostile.exec("sleep 0.3")
+    seen = hostile.exec(
+        "for i in 1 2 3 4 5 6 7 8 9; do cat /logs/verifier/reward.txt; sleep 0.05; done"
+    )
+    assert "1\n" in seen.stdout
+
+
+def test_a_view_has_the_boxs_files_processes_and_variables(view: Environment):
+    result = view.exec(
+        "echo $OF_BOX $HOME; cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo x >/tmp/x"
+    )
+    assert result.stdout.startswith("1 /root\n")
+    assert "writer.sh" in result.stdout
+    assert view.read("/tmp/x") == b"x\n"
+
+
+def test_commands_of_a_view_end_as_those_of_the_box(view: Environment):
+    assert view.exec("exit 3").exit_code == 3
+    assert view.exec("exit 125").exit_code == 125
+    assert view.exec(["no-such-program"]).exit_code == 127
+    assert view.exec(["/etc/issue"]).exit_code == 126
+    assert view.exec("true", cwd="/nowhere").exit_code == 126
+    limited = view.exec("sleep 1003 & sleep 1003", timeout_sec=0.5)
+    assert limited.timed_out
+    assert "sleep 1003" not in view.exec("cat /proc/[0-9]*/cmdline | tr '\\0' ' '").stdout
+    taken = io.BytesIO()
+    view.exec("echo out; echo err >&2", output=taken)
+    assert sorted(taken.getvalue().split()) == [b"err", b"out"]
+    with pytest.raises(EnvironmentStartError, match="no user or group 'nobodys'"):
+        view.exec("true", user="nobodys")
+
+
+def test_a_command_of_a_view_is_no_freer_than_one_of_the_box(view: Environment, hostile):
+    show = "grep CapBnd /proc/self/status"
+    inside, outside = (int(box.exec(show).stdout.split()[1], 16) for box in (view, hostile))
+    assert inside & ~(1 << 35) == outside
+    for forbidden in ("unshare --user true", "unshare --mount true", "mount -t tmpfs x /mnt"):
+        assert view.exec(forbidden).exit_code != 0
+    assert view.exec("id -u", user="nobody").stdout == "65534\n"
+
+
+def test_files_go_in_and_come_out_of_the_views_own_folders(view: Environment, tmp_path: Path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_text("a")
+    view.upload(tmp_path / "in", "/tests", replace=True, clear=["/logs/verifier"])
+    view.exec("cp /tests/a /logs/verifier/b")
+    report = view.download("/logs/verifier", tmp_path / "out")
+    assert report.files == ("b",)
+
+
+def interrupted_view(box: DockerEnvironment) -> Environment:
+    """A view whose use an interrupt has ended."""
+    with suppress(KeyboardInterrupt), box.private_view(FOLDERS) as opened:
+        assert opened.exec("touch /tests/x").exit_code == 0
+        raise KeyboardInterrupt
+    return opened
+
+
+def test_nothing_is_left_of_a_view(engine: Engine, make_box):
+    box = make_box()
+    box.start()
+    opened = interrupted_view(box)
+    assert engine.api.containers(all=True, filters={"name": opened.name}) == []
+    assert box.exec("ls /tests").exit_code != 0
