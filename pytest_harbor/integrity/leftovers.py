@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_harbor.result.integrity import IntegrityFinding
+from pytest_harbor.result.integrity import IntegrityFinding, Level
 
 _MIN_BYTES = 16
 _MAX_BYTES = 4 * 1024 * 1024
@@ -37,7 +37,10 @@ def _finding(context: Path, found: Path, hidden: Path, digest: str) -> Integrity
         f"environment/{found.relative_to(context).as_posix()} has the content of"
         f" {hidden.parent.name}/{hidden.name}: the agent can read it"
     )
-    return IntegrityFinding("tests-in-image", "information", message, found=digest)
+    # Data may be shared on purpose; nobody shares what grades or solves.
+    is_code = hidden.suffix in (".sh", ".bat") or hidden.name.startswith("test_")
+    level: Level = "suspicious" if is_code else "information"
+    return IntegrityFinding("tests-in-image", level, message, found=digest)
 
 
 def _files(folders: Sequence[Path]) -> Iterator[tuple[Path, int]]:

@@ -29,6 +29,7 @@ MAX_QUOTED_CHARACTERS = 120
 _BOTH = f"{REWARD_JSON} decides"
 _DISAGREES = "says otherwise"
 _BEYOND = 1e6
+_NEGATIVE = ", below 0"
 _UNUSUAL_DIGITS = "a spelling of a number that few readers accept"
 
 Number = int | float
@@ -56,7 +57,9 @@ class Reward:
 
 def _coded(finding: str) -> IntegrityFinding:
     if not finding.startswith(_BOTH):
-        return IntegrityFinding("odd-spelling", "information", finding)
+        # Honest verifiers write true and numbers below 0; they do not write 1_0 or 1e30.
+        honest = "read as a number" in finding or finding.endswith(_NEGATIVE)
+        return IntegrityFinding("odd-spelling", "information" if honest else "suspicious", finding)
     level: Level = "suspicious" if _DISAGREES in finding else "information"
     return IntegrityFinding(
         "rewards-disagree" if _DISAGREES in finding else "both-files", level, finding
@@ -92,7 +95,10 @@ def parse_reward(json_data: bytes | None, txt_data: bytes | None) -> Reward:
 def _out_of_bounds(values: Mapping[str, Number]) -> list[str]:
     """Numbers that few verifiers mean; they count as they are."""
     odd = [(key, value) for key, value in values.items() if not 0 <= value <= _BEYOND]
-    return [f"the reward {_quoted(key)} is {shown(value)}" for key, value in odd[:5]]
+    return [
+        f"the reward {_quoted(key)} is {shown(value)}{_NEGATIVE if value < 0 else ''}"
+        for key, value in odd[:5]
+    ]
 
 
 def _parse_text(data: bytes) -> tuple[float, list[str]]:

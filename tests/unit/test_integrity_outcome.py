@@ -83,9 +83,9 @@ def test_far_fewer_tests_than_the_task_holds(tmp_path: Path) -> None:
     ("json", "text", "codes"),
     [
         (None, b"1", {}),
-        (None, b"1_0", {"odd-spelling": "information"}),
+        (None, b"1_0", {"odd-spelling": "suspicious"}),
         (None, b"-3", {"odd-spelling": "information"}),
-        (None, b"1e30", {"odd-spelling": "information"}),
+        (None, b"1e30", {"odd-spelling": "suspicious"}),
         (b'{"reward": true}', None, {"odd-spelling": "information"}),
         (b'{"reward": 1}', b"1", {"both-files": "information"}),
         (b'{"reward": 1}', b"0", {"rewards-disagree": "suspicious"}),
@@ -108,3 +108,11 @@ def test_content_of_the_tests_in_the_build_context(tmp_path: Path) -> None:
     assert (one.code, one.level) == ("tests-in-image", "information")
     assert "environment/data/seed.txt" in one.message
     assert "tests/expected.txt" in one.message
+
+
+def test_a_test_script_in_the_build_context_is_suspicious(tmp_path: Path) -> None:
+    for name in ("tests", "environment"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "test.sh").write_text("#!/bin/bash\necho 1 > reward\n")
+    (one,) = leftovers(tmp_path / "environment", (tmp_path / "tests",))
+    assert (one.code, one.level) == ("tests-in-image", "suspicious")
