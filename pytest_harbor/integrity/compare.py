@@ -107,7 +107,6 @@ class _Judge:
             "pytest-root-configuration": self._always,
             "shadowing-module": self._always,
             "installer-cache": self._installer_cache,
-            "git": self._told,
             "cron": self._told,
         }
         judges.get(watched.family, self._by_content)(change, watched)
@@ -262,6 +261,9 @@ class _Judge:
                 self._add(change, watched.family, "information", "is there, and was not read")
             return
         before = self._original(change.path) if change.kind == "changed" else None
+        if watched.family == "shell-startup" and change.kind == "added":
+            # A new account's home is filled from here.
+            before = self._original(f"/etc/skel/{posixpath.basename(change.path)}")
         if content == before or self._packages.brought(change.path, content):
             return
         reason = _reason(watched, _text(content), _text(before))
@@ -328,6 +330,8 @@ def _reason(watched: Watched, text: str, before: str) -> str:
         return signs.in_environment_file(text)
     if watched.family == "installer-configuration":
         return signs.in_installer_file(text)
+    if watched.family == "git":
+        return signs.in_git_file(text)
     if watched.family == "accounts":
         return signs.in_accounts(text, before)
     return signs.in_pytest_file(watched.name, text)

@@ -20,6 +20,11 @@ _REWARD = re.compile(r"/logs/verifier|reward\.(?:txt|json)")
 _NAMED = re.compile(r"^\s*(?:alias\s+([^=\s]+)=|(?:function\s+)?([\w.\[-]+)\s*\(\))", re.MULTILINE)
 _COMMANDS = re.compile(r"^\s*(exec|exit|trap|enable|builtin|hash)\b", re.MULTILINE)
 _BUILTINS = {"cd", "source", ".", "set", "exit", "exec", "trap", "read", "export", "command"}
+_GIT = re.compile(
+    r"^\s*(?:hooksPath\s*=(?!\s*\.husky).*|fsmonitor\s*=(?!\s*(?:true|false)\s*$).*"
+    r"|textconv\s*=.*|sshCommand\s*=.*)",
+    re.MULTILINE | re.IGNORECASE,
+)
 _INSTALLER = re.compile(
     r"index|find-links|trusted|target|prefix|proxy|resolve|registry|url", re.IGNORECASE
 )
@@ -72,6 +77,12 @@ def in_installer_file(text: str) -> str:
     """The same for the settings of package installers and download tools."""
     match = _INSTALLER.search(text)
     return f"it has {match[0]!r}" if match else ""
+
+
+def in_git_file(text: str) -> str:
+    """What a git hook or git's settings do to whoever runs git here."""
+    match = _PLACES.search(text) or _GIT.search(text)
+    return f"it has {match[0].strip()!r}" if match else ""
 
 
 def in_accounts(text: str, before: str) -> str:

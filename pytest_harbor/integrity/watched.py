@@ -250,6 +250,8 @@ def _configuration(path: str, workdir: str) -> Watched | None:
         return Watched(
             "pytest-root-configuration" if above else "pytest-project-configuration", name
         )
+    if path == "/etc/gitconfig" or home_and_rest(path)[1] in (".gitconfig", ".config/git/config"):
+        return Watched("git")
     if ("/.git/hooks/" in path and not name.endswith(".sample")) or path.endswith("/.git/config"):
         return Watched("git")
     return None
