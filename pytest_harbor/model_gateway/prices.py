@@ -41,6 +41,12 @@ class Price(BaseModel):
     cache_write_1h: _Dollars | None = None
     above: int | None = None
 
+    @property
+    def highest(self) -> float:
+        """The most that a token costs."""
+        writes = (self.cache_write or 0.0, self.cache_write_1h or 0.0)
+        return max(self.input, self.output, *writes)
+
     def cost(self, tokens: TokenCount) -> float | None:
         """The cost of a call; None where it cannot be told."""
         if not tokens.is_complete or tokens.is_priced_apart:

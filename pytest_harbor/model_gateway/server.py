@@ -99,14 +99,15 @@ class AgentServer:
         if not call.route.is_generation:
             call.provider = provider.name
             return await relay(self.client, request, call, outgoing)
-        await session.admit(call.model, session.price(provider, upstream, call.model))
+        price = session.price(provider, upstream, call.model)
+        await session.admit(call.model, price)
         call.provider = provider.name
         try:
             return await relay(self.client, request, call, outgoing)
         finally:
             call.cost_usd = _cost(session, provider, upstream, call)
             # Shielded, for the client may have gone and this task be cancelled.
-            await asyncio.shield(session.release(call))
+            await asyncio.shield(session.release(call, price))
 
 
 async def _outgoing(
@@ -129,7 +130,9 @@ async def _outgoing(
     if hold_back:
         changed = with_usage(changed)
     # Under a restriction there must be one reading of the body: no key twice, no odd text.
-    is_same = changed is body and session.policy.is_open and session.limits.models is None
+    limits = session.limits
+    is_free = session.policy.is_open and limits.models is None and limits.max_cost_usd is None
+    is_same = changed is body and is_free
     sent = data if is_same else dump(changed)
     return Outgoing(upstream, request.method, sent, hold_back, session.keys)
 

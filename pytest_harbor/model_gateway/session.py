@@ -89,6 +89,7 @@ class GatewaySession:
         self._numbers = 0
         self._in_flight = 0
         self._spent_tokens = 0
+        self._spent_usd = 0.0
         self._room = asyncio.Condition()
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -199,12 +200,14 @@ class GatewaySession:
                 raise RefusedError(Refusal(LIMIT_STATUS, message, "harbor_limit_reached"))
             self._in_flight += 1
 
-    async def release(self, call: Call) -> None:
+    async def release(self, call: Call, price: Price | None) -> None:
         """A call that was admitted is over."""
         with self._lock:
             self._usage = self._usage.with_call(call)
             if call.was_accepted:
-                self._spent_tokens += call.estimated_tokens()
+                tokens = call.estimated_tokens()
+                self._spent_tokens += tokens
+                self._spent_usd += _spent(call, price, tokens)
         async with self._room:
             self._in_flight -= 1
             self._room.notify_all()
@@ -229,8 +232,8 @@ class GatewaySession:
         return has_calls and self._in_flight < MAX_CONCURRENT
 
     def _reached(self) -> str | None:
-        cost = self._usage.cost_usd or 0.0
-        return self._limit or self.limits.reached(self._usage.calls, self._spent_tokens, cost)
+        calls, tokens, cost = self._usage.calls, self._spent_tokens, self._spent_usd
+        return self._limit or self.limits.reached(calls, tokens, cost)
 
     def _stop(self, reached: str) -> None:
         with self._lock:
@@ -240,7 +243,7 @@ class GatewaySession:
 
     def _add(self, call: Call) -> None:
         summary = self._record.add(call)
-        if call.route.is_generation:
+        if call.route.is_generation or call.outcome == "gateway":
             with self._lock:
                 self._summaries.append(summary)
                 del self._summaries[:-_REMEMBERED_CALLS]
@@ -265,6 +268,13 @@ class GatewaySession:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _spent(call: Call, price: Price | None, tokens: int) -> float:
+    """What a limit counts: where the cost is not known, rather too much than too little."""
+    if call.cost_usd is not None:
+        return call.cost_usd
+    return 0.0 if price is None else tokens * price.highest / 1_000_000
 
 
 def digest(token: str) -> bytes:

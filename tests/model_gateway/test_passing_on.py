@@ -168,10 +168,8 @@ def test_a_client_that_hangs_up_ends_the_call(rig):
     r = rig(Turn(fault="hang"))
     body = json.dumps(request("messages", stream=True)).encode()
     with socket.create_connection(("127.0.0.1", r.gateway.port)) as client:
-        client.sendall(
-            b"POST /v1/messages HTTP/1.1\r\nHost: x\r\nx-api-key: %b\r\nContent-Length: %d\r\n\r\n%b"
-            % (r.session.token.encode(), len(body), body)
-        )
+        head = f"x-api-key: {r.session.token}\r\nContent-Length: {len(body)}\r\n\r\n"
+        client.sendall(b"POST /v1/messages HTTP/1.1\r\nHost: x\r\n" + head.encode() + body)
         assert b"200" in client.recv(100)
     _eventually(lambda: r.model.hung_up == 1)
     _eventually(lambda: r.lines() and r.lines()[0]["outcome"] == "client_gone")
@@ -196,8 +194,7 @@ def test_closing_a_session_ends_its_calls_and_its_token(rig):
 def test_trials_are_apart(tmp_path):
     with ModelServer() as model, ModelGateway(Providers({}, scripted_provider(model.root))) as one:
         first, second = (
-            one.open_session(model="scripted/m", record=tmp_path / f"{name}.jsonl")
-            for name in "ab"
+            one.open_session(model="scripted/m", record=tmp_path / f"{name}.jsonl") for name in "ab"
         )
         headers = {"x-api-key": first.token}
         url = f"{first.base_url('anthropic', '127.0.0.1')}/v1/messages"
