@@ -5,6 +5,7 @@
     HarborError
     ├── TaskFormatError            the task's files are wrong: category "task"
     ├── OptionError                an option, marker or ini value is wrong
+    ├── TrajectoryFormatError      what should be an agent's trajectory is none
     ├── UnsupportedError           this machine or version cannot do it: skipped
     └── TrialError                 something broke while a trial ran
         ├── EnvironmentFault       not the agent's, not the task's: category "environment"
@@ -90,6 +91,17 @@ class TaskFormatError(HarborError):
 
 class OptionError(HarborError):
     """A command line option, ini value or marker has a value that is not accepted."""
+
+
+class TrajectoryFormatError(HarborError):
+    """A trajectory breaks the format's rules; ``problems`` has a line for each that was found."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+    def __reduce__(self) -> tuple[type[TrajectoryFormatError], tuple[tuple[str, ...]]]:
+        return type(self), (self.problems,)
 
 
 class UnsupportedError(HarborError):
