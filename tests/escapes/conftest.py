@@ -9,7 +9,7 @@ from filelock import FileLock
 
 from pytest_harbor.environment.docker import remove_run
 
-from .gather import Outcome, Peer, gather, load, save
+from .gather import Outcome, Peer, gather, load, save, together_with
 from .lab import Lab
 from .policies import CASE, EXACT, PUBLIC
 from .trial_box import trial_box
@@ -60,7 +60,7 @@ def outcome_of(request: pytest.FixtureRequest, shared_folder: Path, tmp_path_fac
 
     def outcome_of(name: str) -> Outcome:
         case = CASE[name]
-        with FileLock(shared_folder / f"{'compose-' if case.compose else ''}{case.policies[-1].mode}.lock"):
+        with FileLock(shared_folder / f"{together_with(case)[0].name}.lock"):
             kept = load(shared_folder, name)
             if kept is None:
                 lab, peer = (request.getfixturevalue(each) for each in ("lab", "peer"))

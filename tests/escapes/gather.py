@@ -54,12 +54,12 @@ class Peer:
 
 def gather(lab: Lab, peer: Peer, run_id: str, folder: Path, case: Case) -> dict[str, Outcome]:
     """Try a case, and with it the others that need the same boxes."""
-    cases = [each for each in CASES if (each.policies, each.compose) == (case.policies, case.compose)]
+    cases = together_with(case)
     with trial_box(lab, run_id, folder, case.policies, compose=case.compose) as main:
         boxes = {each.name: main if each.box == "main" else main.service(each.box) for each in cases}
         attempts = {each.name: Attempt(each, boxes[each.name], lab) for each in cases}
         if case.compose:
-            for box in boxes.values():
+            for box in (main, *map(main.service, main.services)):
                 serve(box)
         place = {**lab.place, **lab.gateway_of(main.name, peer.on_outside)}
         for attempt in attempts.values():
@@ -72,6 +72,12 @@ def gather(lab: Lab, peer: Peer, run_id: str, folder: Path, case: Case) -> dict[
         refused = [asdict(each) for each in main.refused_connections()]
         events = lab.events(peer.log())
     return {name: attempt.outcome(events, refused) for name, attempt in attempts.items()}
+
+
+def together_with(case: Case) -> list[Case]:
+    """The cases that are tried in the same boxes, this one among them."""
+    key = (case.policies, case.compose)
+    return [each for each in CASES if (each.policies, each.compose) == key]
 
 
 def together(attempts: Any, place: Mapping[str, Any]) -> None:

@@ -140,6 +140,7 @@ CASES = (
     Case("addresses", (ADDRESSES,), BY_ADDRESS),
     Case("endpoints", (OPEN_ENDPOINTS, ONLY_ENDPOINTS), BY_ENDPOINT),
     Case("denied", (PUBLIC, DENYING), BUT_DENIED, own_rows=True),
+    Case("compose-no-network", (NONE,), (LOOPBACK, *_services("side")), compose=True),
     Case("compose-tightened", (PUBLIC, NONE), (LOOPBACK, *_services("side")), compose=True),
     Case("sidecar-tightened", (PUBLIC, NONE), (LOOPBACK, *_services("main")), compose=True, box="side"),
     Case("compose-exact", (PUBLIC, EXACT), (*BY_NAME, *_services("side")), compose=True),

@@ -20,7 +20,8 @@ import sys
 import threading
 import time
 
-PATIENCE_SEC = 2.0
+PATIENCE_SEC = 1.5
+PROBES_AT_ONCE = 64
 GO, HELD = "/tmp/go.json", "/tmp/held.json"
 WAYS = {}
 
@@ -177,7 +178,6 @@ def every_port(token, place, to, ports):
 
 def datagram(options=()):
     connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    connection.settimeout(0.5)
     for level, option, value in options:
         connection.setsockopt(level, option, value)
     return connection
@@ -202,7 +202,7 @@ def udp(token, place, to, port, size=0, broadcast=False, mark=False, source_rout
         return "sent"
     with datagram(options) as connection:
         connection.sendto(data, (address, place.number(port)))
-        return "sent, heard " + listen(connection)
+        return "sent, heard " + listen(connection, 0.3)
 
 
 @way
@@ -701,6 +701,8 @@ def attempt(row, place):
 
 
 def main():
+    # A name server that does not answer is not worth the half minute of the default.
+    os.environ["RES_OPTIONS"] = "timeout:1 attempts:1"
     with open(sys.argv[2]) as file:
         table = json.load(file)
     place = Place(table["place"])
@@ -714,7 +716,7 @@ def main():
         keeper = threading.Thread(target=lambda: said.update(use_held(tokens)))
         keeper.start()
     together = [row for row in table["rows"] if not row.get("alone")]
-    with concurrent.futures.ThreadPoolExecutor(24) as pool:
+    with concurrent.futures.ThreadPoolExecutor(PROBES_AT_ONCE) as pool:
         answers = pool.map(lambda row: attempt(row, place), together)
         said.update(zip((row["name"] for row in together), answers, strict=True))
     for row in table["rows"]:
