@@ -320,6 +320,9 @@ class _Judge:
         if level == "suspicious":
             place = self._result.remove if change.kind == "added" else self._result.restore
             place.append(change.path)
+            if code in ("loader", "replaced-library"):
+                # What was found there is remembered in it.
+                self._result.restore.append("/etc/ld.so.cache")
 
     def _read(self, path: str) -> bytes | None:
         """A file of the box; None where it is no small regular file, or too many were read."""
