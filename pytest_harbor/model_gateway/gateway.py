@@ -23,7 +23,7 @@ from pytest_harbor.model_gateway.session import GatewaySession, digest
 from pytest_harbor.task.network import NetworkPolicy
 
 _HEADER_BYTES = 64 * 1024
-_CLOSE_SEC = 5.0
+_CLOSE_SEC = 1.0
 _T = TypeVar("_T")
 
 # What hostile clients send is no news for the user's log.
@@ -137,14 +137,9 @@ class ModelGateway:
         for session in list(self._sessions.values()):
             session.close()
         with self._lock:
-            if self._thread is None or self._loop is None or self._writer is None:
-                return
-            self._run(self._stop())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-            self._writer.shutdown()
-            self._thread = self._loop = self._writer = None
+            if self._thread is not None:
+                self._run(self._stop())
+                self._end_threads()
 
     def _answering(self, model: str | None, limits: SessionLimits) -> list[Provider]:
         if model is None:
@@ -183,13 +178,20 @@ class ModelGateway:
         try:
             self._run(self._listen())
         except OSError as error:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
-            self._thread = self._loop = None
+            self._end_threads()
             raise OptionError(
                 f"the model gateway cannot listen on {self._bind}:{self.port}: {error}"
             ) from None
+
+    def _end_threads(self) -> None:
+        assert self._loop is not None
+        assert self._thread is not None
+        assert self._writer is not None
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+        self._writer.shutdown()
+        self._thread = self._loop = self._writer = None
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         assert self._loop is not None
