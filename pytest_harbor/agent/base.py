@@ -16,12 +16,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
+
 if TYPE_CHECKING:
     from mcp import ClientSession
 
     from pytest_harbor.agent.mcp import McpServerSpec
     from pytest_harbor.agent.mcp_client import McpConnection
     from pytest_harbor.environment.base import Environment
+    from pytest_harbor.result.trajectory import Trajectory
     from pytest_harbor.task.model import Step, Task
     from pytest_harbor.task.network import Endpoint
 
@@ -46,12 +49,16 @@ class AgentContext:
         n_cache_tokens: The cached part of them.
         n_output_tokens: Tokens written.
         cost_usd: Cost in US dollars.
+        model_usage: Model to its counts by the names above, where several models worked.
         metadata: Anything else; plain JSON values.
         mcp_servers: The task's MCP servers, each name once, headers filled. They run, or
             are reached, inside the environment; an agent on this machine talks to them
             through :meth:`connect_mcp`.
         skills_dir: Folder of the task's skills in the environment, as the task says it;
             None: it brings none.
+        trajectory: Takes the agent's steps as they happen; written to
+            ``logs_dir/trajectory.json`` when the phase ends, however it ends. Counts that the
+            agent leaves empty are filled from it.
     """
 
     task: Task
@@ -65,10 +72,12 @@ class AgentContext:
     n_cache_tokens: int | None = None
     n_output_tokens: int | None = None
     cost_usd: float | None = None
+    model_usage: dict[str, dict[str, Any]] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
     step: Step | None = None
     mcp_servers: tuple[McpServerSpec, ...] = ()
     skills_dir: str | None = None
+    trajectory: TrajectoryBuilder = field(default_factory=TrajectoryBuilder)
 
     def open_log(self, name: str) -> BinaryIO:
         """Open ``logs_dir/name`` for writing; the caller closes it."""
@@ -116,6 +125,9 @@ class Agent(ABC):
 
     The constructor gets the values of ``--harbor-agent-kwarg`` as keyword arguments,
     and ``model_name`` where ``--harbor-model`` was given.
+
+    An agent with a method ``load_atif_trajectory(trajectory, environment, context)`` can go on
+    from the ``trajectory.json`` of a task; it is called before :meth:`run` of the first step.
     """
 
     name: str = ""
@@ -164,3 +176,17 @@ class Agent(ABC):
             AgentTimeoutError: The limit was reached; the verifier grades what is there.
             NonZeroAgentExitCodeError: The agent's command failed; graded all the same.
         """
+
+    def read_trajectory(self, logs_dir: Path) -> Trajectory | None:
+        """Make the trajectory from the agent's own logs, once they are on this machine.
+
+        Asked only where there is no ``trajectory.json`` among them. What a container holds is
+        not to be trusted: :mod:`pytest_harbor.result.agent_logs` reads several agents' logs.
+
+        Returns:
+            None: the logs have none.
+
+        Raises:
+            TrajectoryFormatError: They cannot be read; noted, the trial goes on.
+        """
+        return None

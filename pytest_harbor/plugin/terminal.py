@@ -24,6 +24,12 @@ _APART = {
     "environment": "environment faults",
     "skipped": "skipped",
 }
+_USAGE = {
+    "input_tokens": "{:,} tokens read",
+    "cache_tokens": "{:,} of them cached",
+    "output_tokens": "{:,} tokens written",
+    "cost_usd": "{:,.4f} USD",
+}
 
 
 class TrialReporter:
@@ -84,6 +90,8 @@ class TrialReporter:
         yield f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}"
         for agent, group in _by_agent(trials).items():
             yield f"{agent}: {rate(group)}"
+            if spent := usage(group):
+                yield f"{agent}: {spent}"
         yield from _integrity(self.trials)
         if any("trial" in trial for trial in trials):
             yield f"results: {job(self._config).path}"
@@ -110,6 +118,7 @@ class TrialReporter:
                 },
                 "usage": {
                     "n_input_tokens": trial.get("input_tokens"),
+                    "n_cache_tokens": trial.get("cache_tokens"),
                     "n_output_tokens": trial.get("output_tokens"),
                     "cost_usd": trial.get("cost_usd"),
                 },
@@ -180,6 +189,17 @@ def _pass_rate(valid: list[dict[str, Any]]) -> str:
     if evaded := sum("reward" not in trial for trial in valid):
         text += f" ({evaded} without a verdict after tampering: not passed, 0 in the mean)"
     return text
+
+
+def usage(trials: list[dict[str, Any]]) -> str:
+    """Tokens and cost of all trials, where they are known; says of how many they are."""
+    parts = []
+    for name, text in _USAGE.items():
+        known = [trial[name] for trial in trials if trial.get(name) is not None]
+        if known:
+            apart = "" if len(known) == len(trials) else f" (known of {len(known)} trials)"
+            parts.append(text.format(sum(known)) + apart)
+    return "; ".join(parts)
 
 
 def _count(number: int, what: str) -> str:

@@ -142,8 +142,10 @@ class TrialResult(Work):
             pairs.append((f"seconds.{phase}", round(self.total_seconds(phase), 3)))
         pairs += [
             ("input_tokens", self.total_usage("n_input_tokens")),
+            ("cache_tokens", self.total_usage("n_cache_tokens")),
             ("output_tokens", self.total_usage("n_output_tokens")),
             ("cost_usd", self.total_usage("cost_usd")),
+            ("steps", self.total_usage("n_steps")),
         ]
         pairs += [pair for step in self.steps for pair in _step_properties(step)]
         return [(name, value) for name, value in pairs if value is not None]
@@ -199,7 +201,7 @@ class TrialResult(Work):
             "refused_connections": sum(phase.count for phase in self.refusals),
             "harbor_rewards": self.harbor_rewards,
             "skip_reason": self.skip_reason or None,
-            "usage": {name: self.total_usage(name) for name in USAGE_COUNTS},
+            "usage": {name: self.total_usage(name) for name in (*USAGE_COUNTS, "n_steps")},
             **self.own_json(),
         }
 

@@ -75,7 +75,7 @@ class Work:
         verifier_exit_code: Status of the test script.
         verifier_sec: Seconds that the test script itself took.
         ctrf: The verifier's own test report.
-        usage: Tokens and cost by Harbor's names; plain JSON.
+        usage: Tokens and cost by Harbor's names, and ``n_steps`` of the trajectory; plain JSON.
         agent_unable: The agent could not work, for a reason that is not its skill.
         integrity: How far the reward can be trusted; None where nothing was graded.
     """
@@ -202,7 +202,6 @@ def stamp(moment: datetime | None) -> str | None:
 def usage_json(usage: Mapping[str, Any]) -> dict[str, Any]:
     """An agent's usage as Harbor writes it."""
     return {
-        **{name: usage.get(name) for name in (*USAGE_COUNTS, "metadata")},
-        "model_usage": None,
+        **{name: usage.get(name) for name in (*USAGE_COUNTS, "metadata", "model_usage")},
         "rollout_details": None,
     }

@@ -18,6 +18,8 @@ SOLUTION_DIR = "/solution"
 
 CONFIG_FILE = "task.toml"
 INSTRUCTION_FILE = "instruction.md"
+TRAJECTORY_FILE = "trajectory.json"
+"""In a task's folder: where its agent goes on from. Among an agent's logs: what it did."""
 ENVIRONMENT_FOLDER = "environment"
 TESTS_FOLDER = "tests"
 SOLUTION_FOLDER = "solution"

@@ -12,9 +12,12 @@ from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.phase import PhaseEnvironment
 from pytest_harbor.errors import AgentCrashError, AgentTimeoutError, HarborError
+from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
 from pytest_harbor.result.work import USAGE_COUNTS, Work
+from pytest_harbor.task.model import Step
 from pytest_harbor.trial.plan import TrialPlan
 from pytest_harbor.trial.record import TrialRecord, write_whole
+from pytest_harbor.trial.trajectory import keep_trajectory
 
 _GRACE_SEC = 5.0
 
@@ -101,10 +104,43 @@ def _run(
         raise caught[0]
 
 
-def note_usage(work: Work, context: AgentContext) -> None:
+def agent_context(
+    plan: TrialPlan,
+    record: TrialRecord,
+    logs_dir: Path,
+    *,
+    user: str | int | None,
+    timeout_sec: float | None,
+    step: Step | None = None,
+) -> AgentContext:
+    """What an agent is told for a phase of its."""
+    agent = plan.agent
+    return AgentContext(
+        task=plan.task,
+        timeout_sec=timeout_sec,
+        user=user,
+        env=plan.options.agent_env,
+        logs_dir=logs_dir,
+        log=lambda name: record.open_log(logs_dir / name),
+        mcp_servers=plan.tools.mcp_servers,
+        skills_dir=plan.tools.skills_dir,
+        step=step,
+        trajectory=TrajectoryBuilder(
+            agent.name or type(agent).__name__,
+            str(agent.version),
+            model_name=plan.model,
+            session_id=f"{record.name}__agent",
+        ),
+    )
+
+
+def note_work(work: Work, context: AgentContext, record: TrialRecord) -> None:
     """Keep what an agent told of its work."""
+    keep_trajectory(work, context, record)
     work.agent_exit_code = context.exit_code
     usage = {name: getattr(context, name) for name in USAGE_COUNTS}
+    if context.model_usage:
+        usage["model_usage"] = context.model_usage
     if context.metadata:
         usage["metadata"] = context.metadata
     work.usage = {name: value for name, value in usage.items() if value is not None}

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from pytest_harbor.agent.base import AgentContext
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
@@ -40,7 +39,7 @@ from pytest_harbor.result.reward import (
 )
 from pytest_harbor.result.trial import Category, StepResult, TrialResult, Work
 from pytest_harbor.task.layout import AGENT_LOGS, TESTS_DIR, VERIFIER_LOGS
-from pytest_harbor.trial.agent_phase import note_usage, run_watched
+from pytest_harbor.trial.agent_phase import agent_context, note_work, run_watched
 from pytest_harbor.trial.artifacts import Artifacts, run_hooks
 from pytest_harbor.trial.grading import grade_separately, log_homes, verifier_context
 from pytest_harbor.trial.healthcheck import wait_until_healthy
@@ -49,6 +48,7 @@ from pytest_harbor.trial.phases import PhaseObserver, Phases
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
 from pytest_harbor.trial.step_setup import StepSetupError, set_up_step
+from pytest_harbor.trial.trajectory import take_trajectory, work_on
 from pytest_harbor.trial.trust import Trust
 from pytest_harbor.verifier.base import Verifier, VerifierReport
 
@@ -143,7 +143,9 @@ class Trial:
         """Whether the agent is ready to work."""
         limit, user = self.plan.setup_timeout_sec, self.plan.task.config.agent.user
         folders = self.record.folders(self.plan.works[0].name)
-        context = self._agent_context(folders, user, limit)
+        context = agent_context(
+            self.plan, self.record, folders.agent_dir, user=user, timeout_sec=limit
+        )
         result = self.result
         self._network.enter(environment, "agent_setup")
         try:
@@ -164,20 +166,6 @@ class Trial:
             self._phases.add_fault(result, "agent_setup", error)
         result.agent_unable = result.fault("agent_setup") is not None
         return not result.agent_unable
-
-    def _agent_context(
-        self, folders: WorkFolders, user: str | int | None, limit: float | None
-    ) -> AgentContext:
-        return AgentContext(
-            task=self.plan.task,
-            timeout_sec=limit,
-            user=user,
-            env=self.plan.options.agent_env,
-            logs_dir=folders.agent_dir,
-            log=lambda name: self.record.open_log(folders.agent_dir / name),
-            mcp_servers=self.plan.tools.mcp_servers,
-            skills_dir=self.plan.tools.skills_dir,
-        )
 
     def _clean_between_steps(self, environment: Environment, before: WorkPlan) -> None:
         """The next step's agent finds neither the last one's logs nor its tests."""
@@ -220,9 +208,16 @@ class Trial:
     def _run_agent(
         self, work: WorkPlan, result: Work, folders: WorkFolders, environment: Environment
     ) -> None:
-        context = self._agent_context(folders, work.agent_user, work.agent_timeout_sec)
-        context.step = work.step
+        context = agent_context(
+            self.plan,
+            self.record,
+            folders.agent_dir,
+            user=work.agent_user,
+            timeout_sec=work.agent_timeout_sec,
+            step=work.step,
+        )
         agent = self.plan.agent
+        given = self.plan.tools.trajectory if work is self.plan.works[0] else None
         self._network.enter(environment, "agent", work.name)
         self._trust.begin(environment)
         try:
@@ -234,13 +229,13 @@ class Trial:
                     folders.agent_dir,
                     user=work.agent_user,
                     timeout_sec=work.agent_timeout_sec,
-                    work=lambda view: agent.run(work.instruction, view, context),
+                    work=lambda view: work_on(agent, work.instruction, view, context, given),
                 )
         except AgentFault as error:
             self._phases.add_fault(result, "agent", error)
             result.agent_unable = isinstance(error, AgentUnableError)
         finally:
-            note_usage(result, context)
+            note_work(result, context, self.record)
 
     def _grade(
         self,
@@ -300,6 +295,7 @@ class Trial:
             self._phases.add_fault(result, "verifier", fault)
         finally:
             artifacts.close()
+            take_trajectory(result, self.plan.agent, folders.agent_dir, self.record)
 
     def _collect(
         self, work: WorkPlan, artifacts: Artifacts, environment: Environment, *, is_last: bool

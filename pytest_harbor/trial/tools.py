@@ -1,4 +1,4 @@
-"""What a task gives its agent to work with: MCP servers and skills."""
+"""What a task gives its agent to work with: MCP servers, skills, a trajectory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pytest_harbor.agent.base import Agent
 from pytest_harbor.agent.mcp import McpServerSpec, resolve_servers
 from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.task.model import Task
+from pytest_harbor.trial.trajectory import task_trajectory
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,10 +20,12 @@ class AgentTools:
     Attributes:
         mcp_servers: Servers, with their headers filled.
         skills_dir: Folder of skills in the environment.
+        trajectory: Where the first step goes on from.
     """
 
     mcp_servers: tuple[McpServerSpec, ...] = ()
     skills_dir: str | None = None
+    trajectory: Trajectory | None = None
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -36,7 +40,8 @@ def agent_tools(
 
     Raises:
         UnsupportedError: The task has tools that the agent cannot use.
-        HarborError: A header's variable is missing, or no header's value.
+        HarborError: A header's variable is missing, or no header's value; or there is a
+            trajectory that the agent cannot load, or that is none.
     """
     if not agent.uses_task_tools:
         return AgentTools()
@@ -52,4 +57,4 @@ def agent_tools(
             f"the task brings {' and '.join(lacking)}, which agent {name} cannot use"
         )
     servers = resolve_servers(config.mcp_servers, agent_env, host)
-    return AgentTools(servers, config.skills_dir)
+    return AgentTools(servers, config.skills_dir, task_trajectory(task, agent))
