@@ -18,6 +18,7 @@ _LISTS = ("messages", "input", "contents")
 _CONSTANTS = ("tools", "system", "instructions", "systemInstruction", "system_instruction")
 _REMEMBERED_CALLS = 16
 _REMEMBERED_CONSTANTS = 64
+_CACHE_MARK = "cache_control"
 _WORTH_A_POINTER = 200  # characters
 
 
@@ -91,14 +92,16 @@ def _opening(items: list[Any]) -> str:
 
 
 def _digest(value: Any) -> str:
-    # Marks of what is to be cached move along with the history; it is the same all the same.
-    text = json.dumps(_without_cache_marks(value), sort_keys=True)
+    text = json.dumps(value, sort_keys=True)
+    if _CACHE_MARK in text:
+        # Marks of what is to be cached move along with the history; it is the same all the same.
+        text = json.dumps(_without_cache_marks(value), sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
 def _without_cache_marks(value: Any) -> Any:
     if isinstance(value, dict):
-        return {k: _without_cache_marks(v) for k, v in value.items() if k != "cache_control"}
+        return {k: _without_cache_marks(v) for k, v in value.items() if k != _CACHE_MARK}
     if isinstance(value, list):
         return [_without_cache_marks(one) for one in value]
     return value

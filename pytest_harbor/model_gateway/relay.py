@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -110,10 +111,11 @@ async def _pass_on(
     reader = (StreamReader if call.is_stream else BodyReader)(call.route.operation)
     call.answer = reader.answer
     try:
-        async for piece in _pieces(call, outgoing, answer, reader):
-            async with asyncio.timeout(SLOW_CLIENT_SEC):
-                await response.write(piece)
-    except TimeoutError:
+        async with aclosing(_pieces(call, outgoing, answer, reader)) as pieces:
+            async for piece in pieces:
+                async with asyncio.timeout(SLOW_CLIENT_SEC):
+                    await response.write(piece)
+    except (TimeoutError, ConnectionError):
         _hang_up(request)  # a client that leaves its answer lying is as good as gone
         return response
     if call.outcome in ("cut", "stalled") and call.error:
@@ -129,7 +131,7 @@ async def _pieces(
     outgoing: Outgoing,
     answer: aiohttp.ClientResponse,
     reader: StreamReader | BodyReader,
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The answer's bytes for the client; the call knows afterwards how it ended."""
     mask = KeyMask(outgoing.keys)
     held = UsageFilter() if outgoing.hold_back_usage and call.is_stream else None
@@ -149,6 +151,8 @@ async def _pieces(
         return
     finally:
         call.tokens = reader.answer.tokens
+        if call.status < 400 and reader.answer.ending() == "ok":
+            call.outcome = "ok"  # clients hang up once they have the model's last word
     rest = mask.finish()
     call.response.write(rest)
     reader.feed(rest)

@@ -177,6 +177,41 @@ def test_a_client_that_hangs_up_ends_the_call(rig):
     assert not r.session.usage.is_complete
 
 
+@pytest.mark.parametrize("operation", ["chat", "messages"])
+def test_a_client_that_hangs_up_after_the_last_word_was_answered(rig, operation):
+    r = rig(Turn(text="a b"))
+    headers = {"x-api-key": r.session.token}
+    body = request(operation, stream=True)
+    received = b""
+    with requests.post(
+        r.root + PATHS[operation], json=body, headers=headers, stream=True, timeout=20
+    ) as answer:
+        for piece in answer.iter_content(1):
+            received += piece
+            if received.endswith((b"[DONE]", b'"message_stop"')):
+                break
+    _eventually(lambda: len(r.lines()) == 1)
+    assert r.lines()[0]["outcome"] == "ok"
+    assert r.session.usage.output_tokens == 20
+
+
+def test_what_came_before_a_client_hung_up_is_counted(rig):
+    r = rig(Turn(text="a b c d", pause_sec=0.1))
+    headers = {"x-api-key": r.session.token}
+    with requests.post(
+        r.root + PATHS["messages"],
+        json=request("messages", stream=True),
+        headers=headers,
+        stream=True,
+        timeout=20,
+    ) as answer:
+        next(answer.iter_content(None))
+    _eventually(lambda: len(r.lines()) == 1)
+    line = r.lines()[0]
+    assert (line["outcome"], line["usage"]["n_input_tokens"]) == ("client_gone", 100)
+    assert not line["usage"]["is_complete"]
+
+
 def test_closing_a_session_ends_its_calls_and_its_token(rig):
     r = rig(Turn(fault="hang"))
     headers = {"x-api-key": r.session.token}
