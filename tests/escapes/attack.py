@@ -33,11 +33,16 @@ class Attack:
         }
 
     def proofs(
-        self, events: Iterable[Mapping[str, Any]], said: Mapping[str, str], allowed: Sequence[str] = ()
+        self,
+        events: Iterable[Mapping[str, Any]],
+        said: Mapping[str, str],
+        allowed: Sequence[str] = (),
     ) -> dict[str, list[str]]:
         """Per row, what proves that it got out; nothing for one that did not."""
         seen = list(events)
-        return {row.name: self._proof(row, seen, said.get(row.name, ""), allowed) for row in self.rows}
+        return {
+            row.name: self._proof(row, seen, said.get(row.name, ""), allowed) for row in self.rows
+        }
 
     def _proof(
         self, row: Escape, events: Sequence[Mapping[str, Any]], said: str, allowed: Sequence[str]

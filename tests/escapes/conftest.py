@@ -19,7 +19,9 @@ OutcomeOf = Callable[[str], Outcome]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if Path(__file__).parent in item.path.parents and {"lab", "outcome_of"} & {*item.fixturenames}:
+        if Path(__file__).parent in item.path.parents and {"lab", "outcome_of"} & {
+            *item.fixturenames
+        }:
             item.add_marker(pytest.mark.docker)
 
 

@@ -56,7 +56,9 @@ def gather(lab: Lab, peer: Peer, run_id: str, folder: Path, case: Case) -> dict[
     """Try a case, and with it the others that need the same boxes."""
     cases = together_with(case)
     with trial_box(lab, run_id, folder, case.policies, compose=case.compose) as main:
-        boxes = {each.name: main if each.box == "main" else main.service(each.box) for each in cases}
+        boxes = {
+            each.name: main if each.box == "main" else main.service(each.box) for each in cases
+        }
         attempts = {each.name: Attempt(each, boxes[each.name], lab) for each in cases}
         if case.compose:
             for box in (main, *map(main.service, main.services)):

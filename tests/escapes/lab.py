@@ -175,7 +175,9 @@ class Lab:
     def _listening(self, container: str) -> list[int]:
         made = self._api.exec_create(container, ["cat", "/proc/net/tcp", "/proc/net/tcp6"])
         lines = [line.split() for line in self._api.exec_start(made["Id"]).decode().splitlines()]
-        ports = {int(line[1].split(":")[1], 16) for line in lines if len(line) > 3 and line[3] == "0A"}
+        ports = {
+            int(line[1].split(":")[1], 16) for line in lines if len(line) > 3 and line[3] == "0A"
+        }
         return sorted(ports - {NAMES_PORT})
 
     def others_on_outside(self) -> dict[str, str]:
@@ -220,7 +222,12 @@ class Lab:
         return full
 
     def _server(
-        self, role: str, *args: str, network: str, caps: Sequence[str] = (), ports: Sequence[int] = ()
+        self,
+        role: str,
+        *args: str,
+        network: str,
+        caps: Sequence[str] = (),
+        ports: Sequence[int] = (),
     ) -> dict[str, Any]:
         command = ["python3", "-u", "/servers.py", role, *args]
         self._run(role, command, network=network, caps=caps, ports=ports)

@@ -99,7 +99,9 @@ BY_NAME = (
     _get("allowed.test", 443, secure=True),
     _get("allowed.test", 8443, secure=True),
     Allowance("curl", "curl", {"url": "http://allowed.test/"}, "0 hello from 198.51.100.10:80"),
-    Allowance("curl by TLS", "curl", {"url": "https://allowed.test/"}, "0 hello from 198.51.100.10:443"),
+    Allowance(
+        "curl by TLS", "curl", {"url": "https://allowed.test/"}, "0 hello from 198.51.100.10:443"
+    ),
     Allowance("an allowed name resolves", "resolve", {"name": "allowed.test"}, "resolved "),
 )
 BY_WILDCARD = (
@@ -128,7 +130,9 @@ BUT_DENIED = (
     LOOPBACK,
     _get("allowed.test", 80),
     _get("other.test", 443, secure=True),
-    Allowance("tcp without a name", "get", {"to": "@other", "port": 9999, "host": "any"}, ":9999 to any"),
+    Allowance(
+        "tcp without a name", "get", {"to": "@other", "port": 9999, "host": "any"}, ":9999 to any"
+    ),
     Allowance("udp", "udp", {"to": "@other", "port": 9999}, "heard esc"),
 )
 

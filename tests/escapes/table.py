@@ -217,12 +217,13 @@ HTTP = [
 ]  # fmt: skip
 
 
-
 def _h2(stream: int, authority: str, extra: bytes = b"") -> bytes:
     """A request of HTTP/2 in one frame, its text written out."""
     path = b"/" + b"<token>".ljust(TOKEN_LENGTH)
     name = authority.encode()
-    block = b"\x82\x86\x04" + bytes([len(path)]) + path + b"\x01" + bytes([len(name)]) + name + extra
+    block = (
+        b"\x82\x86\x04" + bytes([len(path)]) + path + b"\x01" + bytes([len(name)]) + name + extra
+    )
     head = len(block).to_bytes(3, "big") + b"\x01\x05" + stream.to_bytes(4, "big")
     return head + block.replace(path, b"/<token>")
 
@@ -339,7 +340,17 @@ NEIGHBOURS = [
            {"to": "198.18.0.2", "port": 80, "parts": [REQUEST]}),
 ]  # fmt: skip
 
-REBOUND = ("machine", "bridge", "metadata", "loopback", "uplink", "peer", "gateway", "multicast", "self")
+REBOUND = (
+    "machine",
+    "bridge",
+    "metadata",
+    "loopback",
+    "uplink",
+    "peer",
+    "gateway",
+    "multicast",
+    "self",
+)
 REBINDING = [
     row
     for kind in REBOUND

@@ -32,3 +32,23 @@ def test_what_is_allowed_works(outcome_of, case: str, allowance: str):
     heard = outcome_of(case).allowed[allowance]
     (hears,) = [each.hears for each in CASE[case].allowances if each.name == allowance]
     assert hears in heard
+
+
+REFUSED = [
+    ("exact", "other.test", "dns", None),
+    ("exact", "other.test", "tcp", 443),
+    ("exact", "198.51.100.11", "tcp", 9999),
+    ("exact", "198.51.100.11", "udp", 9999),
+    ("wildcard", "evilwild.test", "tcp", 80),
+    ("addresses", "allowed.test", "dns", None),
+    ("denied", "denied.test", "tcp", 443),
+    ("denied", "198.51.100.65", "udp", 9999),
+]
+
+
+@pytest.mark.parametrize(("case", "destination", "protocol", "port"), REFUSED)
+def test_what_was_refused_is_told(outcome_of, case, destination, protocol, port):
+    refused = {
+        (each["destination"], each["protocol"], each["port"]) for each in outcome_of(case).refused
+    }
+    assert (destination, protocol, port) in refused

@@ -25,6 +25,8 @@ pytestmark = pytest.mark.docker
 MODES = ("public", "no-network", "allowlist")
 FORMS = ("shared", "separate", "compose")
 REACHES = {"public": {"allowed", "other"}, "no-network": set(), "allowlist": {"allowed"}}
+# A verifier's own box is asked for its health as well; its image has no such script.
+CHECK = "if [ -e /reach.sh ]; then sh /reach.sh; fi"
 COMPOSE = "services:\n  main: {{}}\n  side: {{image: '{image}', command: [sleep, infinity]}}\n"
 
 
@@ -47,7 +49,7 @@ class Phase:
     def script(self, report: str) -> str:
         """Shell: try both names, write down how it went."""
         lines = [
-            f"curl -s -o /dev/null --max-time 4 http://{target}.test/{self.token(target)} "
+            f"curl -s -o /dev/null --max-time 3 http://{target}.test/{self.token(target)} "
             f"&& echo {target} >> {report}"
             for target in ("allowed", "other")
         ]
@@ -119,12 +121,14 @@ class Writer:
         folder = self.root / plan.name
         check = Phase(plan.name, "", "environment", plan.environment)
         self.write(folder, "environment/reach.sh", check.script("/logs/artifacts/environment"))
-        self.write(folder, "environment/Dockerfile", f"FROM {self.image}\nCOPY reach.sh /reach.sh\n")
+        self.write(
+            folder, "environment/Dockerfile", f"FROM {self.image}\nCOPY reach.sh /reach.sh\n"
+        )
         if plan.form == "compose":
             self.write(folder, "environment/docker-compose.yaml", COMPOSE.format(image=self.image))
         toml = [
             f"[environment]\n{network(plan.environment)}",
-            '[environment.healthcheck]\ncommand = "sh /reach.sh"\ninterval_sec = 0.1\n',
+            f'[environment.healthcheck]\ncommand = "{CHECK}"\ninterval_sec = 0.1\n',
         ]
         for work in plan.works:
             toml += self.work(folder, plan, work)
@@ -135,7 +139,7 @@ class Writer:
         agent = Phase(plan.name, work.step, "agent", work.agent)
         verifier = Phase(plan.name, work.step, "verifier", work.verifier)
         test = "#!/bin/bash\n" + verifier.script(f"/logs/verifier/verifier{work.step}")
-        # With Harbor's own wording the instruction is a script here: what the agent is to run.
+        # The instruction is a script here, which the agent runs.
         self.write(folder, f"{base}instruction.md", agent.script(f"/logs/agent/agent{work.step}"))
         self.write(folder, f"{base}tests/test.sh", test + "echo 1 > /logs/verifier/reward.txt\n")
         if plan.form == "separate":

@@ -40,7 +40,12 @@ def write_task(folder: Path, image: str, *, compose: bool) -> Path:
 
 @contextmanager
 def trial_box(
-    lab: Lab, run_id: str, folder: Path, policies: tuple[NetworkPolicy, ...], *, compose: bool = False
+    lab: Lab,
+    run_id: str,
+    folder: Path,
+    policies: tuple[NetworkPolicy, ...],
+    *,
+    compose: bool = False,
 ) -> Iterator[Environment]:
     """A started environment; its first policy holds."""
     task = read_task(write_task(folder, lab.image, compose=compose))
@@ -66,8 +71,12 @@ def trial_box(
 def serve(box: Environment) -> None:
     """Start the servers of a neighbour in a box; :func:`served` tells who came."""
     box.write("/servers.py", (INSIDE / "servers.py").read_bytes())
-    box.exec("setsid python3 -u /servers.py neighbour >/tmp/served 2>/tmp/served.err &", user="root")
-    ready = box.exec("for i in $(seq 100); do grep -q ready /tmp/served && exit; sleep 0.05; done; exit 1")
+    box.exec(
+        "setsid python3 -u /servers.py neighbour >/tmp/served 2>/tmp/served.err &", user="root"
+    )
+    ready = box.exec(
+        "for i in $(seq 100); do grep -q ready /tmp/served && exit; sleep 0.05; done; exit 1"
+    )
     assert ready.exit_code == 0, box.exec("cat /tmp/served /tmp/served.err").output
 
 

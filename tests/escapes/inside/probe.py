@@ -193,7 +193,9 @@ def udp(token, place, to, port, size=0, broadcast=False, mark=False, source_rout
         hops = socket.inet_aton(router()) + socket.inet_aton(place.address(to))
         kind = {"loose": 131, "strict": 137, "record": 7, "alert": 148}[source_route]
         text = bytes([kind, 3 + len(hops), 4]) + hops + b"\0"
-        options.append((socket.IPPROTO_IP, socket.IP_OPTIONS, text if kind != 148 else b"\x94\4\0\0"))
+        options.append(
+            (socket.IPPROTO_IP, socket.IP_OPTIONS, text if kind != 148 else b"\x94\4\0\0")
+        )
     data = token.encode() + b"." * size
     if family == 6:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as connection:
@@ -218,7 +220,9 @@ def tcp6(token, place, to, port):
 def protocol(token, place, to, number):
     """A raw IP packet of some protocol."""
     with socket.socket(socket.AF_INET, socket.SOCK_RAW, number) as connection:
-        connection.sendto(struct.pack("!HHI", 9999, 9999, 0) + token.encode(), (place.address(to), 0))
+        connection.sendto(
+            struct.pack("!HHI", 9999, 9999, 0) + token.encode(), (place.address(to), 0)
+        )
     return "sent"
 
 
@@ -257,7 +261,9 @@ def ping_program(token, place, to):
     pattern = token.encode().hex()[:32]
     done = subprocess.run(
         ["ping", "-c1", "-W1", "-s", "64", "-p", pattern, place.address(to)],
-        capture_output=True, text=True, check=False,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     return f"{done.returncode} {done.stdout[-200:]}"
 
@@ -288,7 +294,13 @@ def nameserver():
 
 
 def server_address(place, server):
-    return nameserver() if server == "own" else router() if server == "router" else place.address(server)
+    return (
+        nameserver()
+        if server == "own"
+        else router()
+        if server == "router"
+        else place.address(server)
+    )
 
 
 @way
@@ -417,7 +429,9 @@ def frame(token, place, to, port=9999, via="broadcast", what="udp", source="", t
         target = place.address(to)
         hardware = BROADCAST
         if via != "broadcast":
-            hardware = hardware_address(connection, router() if via == "router" else place.address(via))
+            hardware = hardware_address(
+                connection, router() if via == "router" else place.address(via)
+            )
         if hardware is None:
             return "nobody answers for " + via
         mine = place.address(source) if source else own_address()
@@ -486,7 +500,9 @@ def poisoned(token, place, victim):
     with frames() as connection:
         hardware = hardware_address(connection, router()) or BROADCAST
         mine, address = own_mac(), place.address(victim)
-        claim = struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 2) + mine + socket.inet_aton(address)
+        claim = (
+            struct.pack("!HHHBBH", 0x0806, 1, 0x0800, 6, 4, 2) + mine + socket.inet_aton(address)
+        )
         connection.send(hardware + mine + claim + hardware + socket.inet_aton(router()))
         body = packet(address, place.address("@other"), 17, udp_part(40000, 9999, token.encode()))
         connection.send(hardware + mine + b"\x08\x00" + body)
@@ -625,7 +641,9 @@ def hold(rows, place):
             return json.loads(answer.read())
     os.setsid()
     with concurrent.futures.ThreadPoolExecutor(16) as pool:
-        kept = dict(pool.map(lambda row: (row["name"], Held(place, row["way"], **row["args"])), rows))
+        kept = dict(
+            pool.map(lambda row: (row["name"], Held(place, row["way"], **row["args"])), rows)
+        )
     with os.fdopen(done, "w") as answer:
         json.dump({name: held.opened for name, held in kept.items()}, answer)
     for stream in (0, 1, 2):

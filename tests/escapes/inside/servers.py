@@ -86,7 +86,9 @@ class Conversation:
 
     def answer(self, head):
         first, *rest = [line.decode("latin-1") for line in head.splitlines()]
-        fields = [(n.strip().lower(), v.strip()) for n, _, v in (line.partition(":") for line in rest)]
+        fields = [
+            (n.strip().lower(), v.strip()) for n, _, v in (line.partition(":") for line in rest)
+        ]
         method, _, target = first.partition(" ")
         target = target.rsplit(" ", 1)[0]
         hosts = [value for name, value in fields if name == "host"]
