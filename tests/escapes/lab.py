@@ -166,7 +166,8 @@ class Lab:
             for name in own["NetworkSettings"]["Networks"]
             for config in self._api.inspect_network(name)["IPAM"]["Config"] or []
         ]
-        found = {"own_router": router for router in (*pools, *routers) if router}
+        known_routers = [router for router in (*pools, *routers) if router]
+        found: dict[str, Any] = {"own_router": known_routers[-1]} if known_routers else {}
         for gateway, address in self.others_on_outside().items():
             if gateway not in known and gateway != own["Id"]:
                 found |= {"own_gateway": address, "gateway_ports": self._listening(gateway)}

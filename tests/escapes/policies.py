@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a case is a line
 """The policies under which the escapes are tried, and what must work under each."""
 
 from dataclasses import dataclass

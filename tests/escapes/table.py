@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a row is a line
 """The table of escapes: add a row, and it is tried under every policy that it is meant for."""
 
 from collections.abc import Sequence

@@ -423,7 +423,7 @@ BROADCAST = b"\xff" * 6
 
 
 @way
-def frame(token, place, to, port=9999, via="broadcast", what="udp", source="", type=0x0800):  # noqa: A002
+def frame(token, place, to, port=9999, via="broadcast", what="udp", source="", type=0x0800):
     """A packet inside a frame that this program makes itself."""
     with frames() as connection:
         target = place.address(to)
@@ -446,12 +446,16 @@ def frame(token, place, to, port=9999, via="broadcast", what="udp", source="", t
                 mine, router(), 17, udp_part(40000, port, data),
                 options=b"\x83\x07\x04" + socket.inet_aton(target) + b"\0",
             ),
-            "fragment": lambda: packet(mine, target, 17, udp_part(40000, port, data)[:24], fragment=0x2000),
+            "fragment": lambda: packet(
+                mine, target, 17, udp_part(40000, port, data)[:24], fragment=0x2000
+            ),
             "later": lambda: packet(mine, target, 17, data, fragment=3),
             "plain": lambda: data,
             "vlan": lambda: struct.pack("!HH", 5, 0x0800)
             + packet(mine, target, 17, udp_part(40000, port, data)),
-            "dns": lambda: packet(mine, target, 17, udp_part(40000, 53, question(f"{token}.other.test"))),
+            "dns": lambda: packet(
+                mine, target, 17, udp_part(40000, 53, question(f"{token}.other.test"))
+            ),
         }  # fmt: skip
         connection.send(hardware + own_mac() + struct.pack("!H", type) + parts[what]())
         time.sleep(0.1)
@@ -701,11 +705,13 @@ def curl(token, place, url):
 
 @way
 def loopback(token, place):
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        with reach("127.0.0.1", server.getsockname()[1]) as client:
-            client.sendall(token.encode())
-            with server.accept()[0] as accepted:
-                return listen(accepted, 1.0)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        reach("127.0.0.1", server.getsockname()[1]) as client,
+        server.accept()[0] as accepted,
+    ):
+        client.sendall(token.encode())
+        return listen(accepted, 1.0)
 
 
 # --------------------------------------------------------------------------------------
@@ -725,7 +731,7 @@ def main():
         table = json.load(file)
     place = Place(table["place"])
     if sys.argv[1] == "hold":
-        print(json.dumps(hold(table["held"], place)))
+        sys.stdout.write(json.dumps(hold(table["held"], place)))
         return
     said = {}
     keeper = None
@@ -742,7 +748,7 @@ def main():
             said[row["name"]] = attempt(row, place)
     if keeper:
         keeper.join()
-    print(json.dumps(said))
+    sys.stdout.write(json.dumps(said))
 
 
 if __name__ == "__main__":

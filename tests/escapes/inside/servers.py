@@ -69,7 +69,7 @@ class Conversation:
         if self.data or isinstance(self.connection, ssl.SSLSocket):
             return
         if self.connection.recv(6, socket.MSG_PEEK) == b"PROXY ":
-            while not self.connection.recv(1) == b"\n":
+            while self.connection.recv(1) != b"\n":
                 pass
         if self.connection.recv(1, socket.MSG_PEEK) != b"\x16":
             return
