@@ -23,6 +23,10 @@ class NetworkedBox(ContainerOperations):
         self._spec = spec
         self._network: BoxNetwork = network_of(engine, box, spec)
 
+    @property
+    def _gateway_image(self) -> str | None:
+        return self._spec.gateway_image
+
     def check(self, request: EnvironmentRequest) -> None:
         """See whether the engine can give a box like ``request``."""
         super().check(request)

@@ -274,7 +274,12 @@ class ContainerOperations(Environment):
 
         self._runner_or_raise()
         self._flush()
-        return open_private_view(self._engine, self, folders)
+        return open_private_view(self._engine, self, folders, self._gateway_image)
+
+    @property
+    def _gateway_image(self) -> str | None:
+        """A ready image with the tools of gateways and views; None: made where needed."""
+        return None
 
     def image_files(self) -> ImageFiles:
         """The files of the image, through a container that goes when this box stops."""

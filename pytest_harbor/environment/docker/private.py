@@ -2,7 +2,7 @@
 
 What runs in the box is the agent's, root too, and lives on. So the command is started
 from a second container, which shares the box's process ids and network: see
-``view_image/enter.py``. The private folders are folders of that container, and are filled
+``view/enter.py``. The private folders are folders of that container, and are filled
 and read there by the engine's archive requests.
 
 A process of the view that gives up its user by itself, as by ``su``, loses the mark that
@@ -16,9 +16,9 @@ import json
 import posixpath
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from pytest_harbor.environment.base import (
     DEFAULT_LIMITS,
@@ -32,20 +32,23 @@ from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import remove_container
 from pytest_harbor.environment.docker.execution import CommandRunner, no_such_user
-from pytest_harbor.environment.docker.image import ensure_image
+from pytest_harbor.environment.docker.gateway.image import ensure_gateway_image
 from pytest_harbor.environment.docker.operations import OOM_COUNT, ContainerOperations
 from pytest_harbor.environment.docker.process import DockerProcess
-from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.environment.docker.transfer import Transfer
-from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError, UnsupportedError
+from pytest_harbor.errors import (
+    EnvironmentFault,
+    EnvironmentStartError,
+    ImageError,
+    UnsupportedError,
+)
 
-if TYPE_CHECKING:
-    from pytest_harbor.environment.docker.image import Image
-
-_IMAGE_FOLDER = Path(__file__).with_name("view_image")
+_PROGRAM_FILE = Path(__file__).parent / "view" / "enter.py"
 _IMAGE_LIMIT_SEC = 300.0
+_ROOT = "/harbor/root"
 _FOLDERS = "/harbor/folders"
-_PROGRAM = ("/usr/bin/python3", "-I", "/harbor/enter.py")
+_ENTER = "/harbor/enter.py"
+_PROGRAM = ("python3", "-I", _ENTER)
 _ENV_PREFIX = "_HARBOR_VIEW_"
 _FAULT_STATUS = 125
 
@@ -60,17 +63,24 @@ _LIMITS = ("Memory", "MemorySwap", "NanoCpus", "CpuQuota", "CpuPeriod", "PidsLim
 
 @contextmanager
 def open_private_view(
-    engine: Engine, box: ContainerOperations, folders: Collection[str]
+    engine: Engine, box: ContainerOperations, folders: Collection[str], ready_image: str | None
 ) -> Iterator[Environment]:
     """The view; its container is gone at the end.
 
+    Args:
+        engine: Where the box is.
+        box: What is looked at.
+        folders: What nothing that runs in the box already can reach.
+        ready_image: Image with the gateway's tools; None: made here.
+
     Raises:
-        UnsupportedError: The box's processes have rights that no view keeps out.
+        UnsupportedError: The box's processes have rights that no view keeps out, or the
+            image that a view runs in cannot be had.
     """
     with engine.errors(f"looking at {box.name}", EnvironmentFault):
         inspected = engine.api.inspect_container(box.name)
     _require_no_rights(box.name, inspected["HostConfig"])
-    image = _view_image(engine)
+    image = _view_image(engine, box.name, ready_image)
     view = PrivateView(engine, box, [posixpath.normpath(folder) for folder in folders], inspected)
     try:
         view.start_from(image)
@@ -79,9 +89,13 @@ def open_private_view(
         view.stop()
 
 
-def _view_image(engine: Engine) -> Image:
-    spec = ContainerSpec("private-view", context_dir=_IMAGE_FOLDER)
-    return ensure_image(engine, spec, Deadline(_IMAGE_LIMIT_SEC))
+def _view_image(engine: Engine, box: str, ready: str | None) -> str:
+    try:
+        return ensure_gateway_image(engine, Deadline(_IMAGE_LIMIT_SEC), ready)
+    except ImageError as error:
+        raise UnsupportedError(
+            f"{box} cannot be graded out of reach of its own processes: {error}"
+        ) from error
 
 
 def _require_no_rights(name: str, host: Mapping[str, Any]) -> None:
@@ -228,24 +242,33 @@ class PrivateView(ContainerOperations):
         """Refused: it lives as long as its context."""
         raise EnvironmentFault(f"{self._name} is started by its box")
 
-    def start_from(self, image: Image) -> None:
+    def start_from(self, image: str) -> None:
         """Make and start the view's container."""
         self._created = True  # before the request: an interrupt must not lose the container
         doing = f"opening a private view of {self._box.name}"
         with self._engine.errors(doing, EnvironmentStartError):
             self._engine.api.create_from(self._config(image), self._name)
+            self._add_program()
             self._engine.api.start(self._name)
         self._runner = ViewRunner(self._engine, self._name, self._folders, self._inspected)
         self.clear(self._folders)
 
-    def _config(self, image: Image) -> dict[str, Any]:
+    def _add_program(self) -> None:
+        with closing(UploadArchive()) as archive:
+            archive.add_folder(_ROOT, 0o755)
+            archive.add_folder(_FOLDERS, 0o755)
+            archive.add_bytes(_ENTER, _PROGRAM_FILE.read_bytes(), 0o644)
+            Transfer(self._engine, self._name).put(archive, f"making {self._name}")
+
+    def _config(self, image: str) -> dict[str, Any]:
         host = self._inspected["HostConfig"]
         shared = f"container:{self._inspected['Id']}"
         limits = {key: host[key] for key in _LIMITS if host.get(key)}
         added = {*_NEEDED, *(host.get("CapAdd") or ())}
         return {
-            "Image": image.id,
-            "Cmd": ["sleep", "infinity"],
+            "Image": image,
+            "Entrypoint": ["sleep", "infinity"],
+            "User": "0",
             "Labels": self._engine.labels(),
             "HostConfig": {
                 **limits,
