@@ -141,6 +141,11 @@ class Graded:
         return self.own.get("integrity") or {}
 
     @property
+    def codes(self) -> set[str]:
+        """Codes of the findings, of every level."""
+        return {each["code"] for each in self.integrity.get("findings", [])}
+
+    @property
     def suspicious(self) -> set[str]:
         """Codes of the suspicious findings."""
         findings = self.integrity.get("findings", [])

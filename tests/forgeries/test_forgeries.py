@@ -7,6 +7,7 @@ def judge(row, expected, graded):
     """Hold a trial against what its row expects.
 
     unpaid: it does not pass. reported: whatever it earns, a suspicious finding says so.
+    told: so does a finding of the row's codes, at any level.
     paid: nothing but the task can stop it, and the row says why. no-verdict: it does not
     pass, and stays in the rates. any: either way is fair, and the row says why.
     """
@@ -16,6 +17,8 @@ def judge(row, expected, graded):
         assert graded.own["category"] == "reward", graded
     if expected == "paid":
         assert graded.passed, graded
+    if expected == "told":
+        assert graded.codes & set(row.codes), graded
     if expected in ("reported", "no-verdict"):
         assert graded.suspicious, graded
         assert not row.codes or graded.suspicious & set(row.codes), graded
