@@ -92,13 +92,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if wanted is None:
         return
     table, modes = {"forgeries": FORGERIES, "honest": HONEST}[wanted.args[0]], wanted.args[1:]
+    part = wanted.kwargs.get("part", "all")
     sets = [
         pytest.param(batch, mode, id=f"{family}-{mode}-{number}")
         for mode in modes
-        for family, rows in groupby(table, lambda row: row.family)
-        for number, batch in enumerate(batched([row for row in rows if mode in row.modes]))
+        for family, rows in parts([row for row in table if mode in row.modes], part)
+        for number, batch in enumerate(batched(rows))
     ]
     metafunc.parametrize(("rows", "mode"), sets)
+
+
+def parts(rows: list[Row], part: str) -> list[tuple[str, list[Row]]]:
+    """Rows by family; of each family the ``first`` (all of these together) or the ``rest``."""
+    families = {name: list(group) for name, group in groupby(rows, lambda row: row.family)}
+    if part == "first":
+        return [("first", [group[0] for group in families.values()])]
+    return [(name, group[part == "rest" :]) for name, group in families.items()]
 
 
 def batched(rows: list[Row]) -> list[list[Row]]:
@@ -107,7 +116,7 @@ def batched(rows: list[Row]) -> list[list[Row]]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "rows(table, *modes): batches of a table's rows")
+    config.addinivalue_line("markers", "rows(table, *modes, part): batches of a table's rows")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
