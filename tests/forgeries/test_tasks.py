@@ -23,6 +23,7 @@ def test_doing_nothing_earns_0_for_tests_of_a_rows_own(tables, grade, subtests, 
 
 def test_honest_work_earns_1_for_tests_of_a_forgerys_own(tables, grade, subtests):
     kinds = {str(row.tests): row for row in tables["forgeries"] if row.solve}
+    assert kinds
     for name, graded in grade(list(kinds.values()), "shared", agent="oracle").items():
         with subtests.test(row=name):
             assert graded.passed, graded
