@@ -33,7 +33,8 @@ class GuardedServer(web.Server):
         self._options = options
         self._open: Counter[str] = Counter()
         # Each call has a connection on either side, and the rest of the process has files.
-        self._most = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], _MOST) // 4
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = (_MOST if files == resource.RLIM_INFINITY else min(files, _MOST)) // 4
 
     def __call__(self) -> RequestHandler:
         """The protocol of a new connection."""
