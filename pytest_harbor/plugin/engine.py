@@ -8,6 +8,7 @@ it unless it uses one.
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -64,7 +65,11 @@ def sweep(config: pytest.Config) -> None:
 
 
 def clean_up(config: pytest.Config) -> None:
-    """At the end of the run: remove all that is left of it; kept environments stay."""
+    """At the end of the run: remove all that is left of it; kept environments stay.
+
+    A worker removes what only it knows of, and leaves the rest to the controller.
+    """
+    _close_gateways(config)
     if not _met(config):
         return
     current = job(config)
@@ -75,6 +80,18 @@ def clean_up(config: pytest.Config) -> None:
 
     run_id = current.run_id
     _warn_of_failure(config, lambda: remove_run(engine_of_run(run_id), run_id))
+
+
+def _close_gateways(config: pytest.Config) -> None:
+    """Remove what this process made for restricted networks, if it had any."""
+    name = "pytest_harbor.environment.docker.gateway.pool"
+    if name not in sys.modules or job_in_use(config) is None:
+        return
+    from pytest_harbor.environment.docker.backend import engine_of_run
+
+    run_id = job(config).run_id
+    close = sys.modules[name].close_gateways
+    _warn_of_failure(config, lambda: close(engine_of_run(run_id)))
 
 
 def prepare(config: pytest.Config) -> None:

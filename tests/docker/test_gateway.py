@@ -15,12 +15,13 @@ from pytest_harbor.environment.docker.gateway import (
 from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
-SUBNET, SERVER = "198.51.100.0/24", "198.51.100.20"
-NAMES = ["good.example", "a.wild.example", "other.example"]
+SUBNET, ROUTER = "192.0.2.64/26", "192.0.2.65"
+SERVER, NEIGHBOUR = "198.51.100.20", "192.0.2.70"
 
-# Answers whatever it is sent on two TCP ports, and on one UDP port.
+# At home at every address: answers whatever it is sent on two TCP ports and on one UDP port,
+# and for every name with its address, or with another for names that say so.
 SERVE = """\
-import socket, threading
+import socket, struct, sys, threading
 def tcp(port):
     listening = socket.socket(); listening.setsockopt(1, 2, 1)
     listening.bind(("", port)); listening.listen(20)
@@ -31,12 +32,28 @@ def talk(one):
         while data := one.recv(4096):
             one.sendall(b"HTTP/1.1 200 OK\\r\\nContent-Length: 5\\r\\n\\r\\nhello")
     except OSError: pass
-def udp():
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 9000))
+def udp(port, answer):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", port))
+    s.setsockopt(0, 8, 1)
     while True:
-        data, who = s.recvfrom(999); s.sendto(b"hello", who)
+        data, about, _, who = s.recvmsg(999, 99)
+        me = struct.pack("i", 0) + about[0][2][8:12] + bytes(4)
+        s.sendmsg([answer(data)], [(0, 8, me)], 0, who)
+def name(asked):
+    end = asked.index(0, 12) + 5
+    given = sys.argv[2] if b"neighbour" in asked else sys.argv[1]
+    wanted = asked[end - 3] == 1
+    answer = struct.pack(">HHHIH", 0xC00C, 1, 1, 9, 4) + socket.inet_aton(given)
+    head = asked[:2] + struct.pack(">HHHHH", 0x8180, 1, wanted, 0, 0)
+    return head + asked[12:end] + answer * wanted
+threading.Thread(target=udp, args=(53, name), daemon=True).start()
 for port in (80, 8443): threading.Thread(target=tcp, args=(port,), daemon=True).start()
-udp()
+udp(9000, lambda data: b"hello")
+"""
+AT_HOME = f"""\
+ip addr add {ROUTER}/26 dev eth0
+ip route replace local default dev lo table main
+exec python3 -c "$0" {SERVER} {NEIGHBOUR}
 """
 
 CLIENT = """\
@@ -96,10 +113,17 @@ def image(engine):
 @pytest.fixture(scope="module")
 def pool(engine, image):
     name = f"gwtest-{secrets.token_hex(4)}"
-    ipam = {"Config": [{"Subnet": SUBNET, "Gateway": "198.51.100.1"}]}
-    engine.api.create_network(name, driver="bridge", ipam=ipam, labels=engine.labels())
-    ends = {name: {"Aliases": NAMES, "IPAMConfig": {"IPv4Address": SERVER}}}
-    _run(engine, f"{name}-s", image, ["python3", "-c", SERVE], {"NetworkMode": name}, ends)
+    options = {
+        "com.docker.network.bridge.inhibit_ipv4": "true",
+        "com.docker.network.bridge.enable_ip_masquerade": "false",
+    }
+    ipam = {"Config": [{"Subnet": SUBNET, "Gateway": ROUTER}]}
+    engine.api.create_network(
+        name, driver="bridge", ipam=ipam, options=options, labels=engine.labels()
+    )
+    host = {"NetworkMode": name, "CapAdd": ["NET_ADMIN"]}
+    ends = {name: {"IPAMConfig": {"IPv4Address": NEIGHBOUR}}}
+    _run(engine, f"{name}-s", image, ["sh", "-c", AT_HOME, SERVE], host, ends)
     yield gateways(engine, name)
     engine.api.remove_container(f"{name}-s", force=True)
     close_gateways(engine)
@@ -150,6 +174,50 @@ def test_an_allowed_name_is_judged_on_every_port(gateway, box):
         (SERVER, "udp", 9000),
     } <= found
     assert "good.example" not in {one.destination for one in gateway.refused()}
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "good.example:80@other.example",
+        "good.example:80 other.example",
+        "good.example:80/other.example",
+        "good.example:80,other.example",
+        "good.example:80:other.example",
+        "other.example@good.example",
+        "good.example\\r\\nHost: other.example",
+    ],
+)
+def test_a_host_that_may_be_read_in_two_ways_is_refused(gateway, box, host):
+    gateway.enforce(allow("good.example"))
+    assert not box.reaches("http", "good.example", 80, host)
+    gateway.enforce(NetworkPolicy(denied=("other.example",)))
+    assert not box.reaches("http", SERVER, 80, host)
+
+
+def test_a_final_dot_changes_no_verdict(gateway, box):
+    gateway.enforce(allow("good.example"))
+    assert box.reaches("http", "good.example", 80, "Good.Example.:80")
+    gateway.enforce(NetworkPolicy(denied=("other.example",)))
+    assert not box.reaches("http", SERVER, 80, "other.example.")
+    assert not box.reaches("tls", SERVER, 8443, "other.example.")
+
+
+def test_an_allowed_name_leads_to_no_network_of_the_engine(gateway, box, engine):
+    gateway.enforce(allow("neighbour.example"))  # on the uplink itself
+    assert not box.reaches("http", "neighbour.example")
+    gateway.enforce(allow("good.example"))
+    assert box.reaches("http", "good.example")
+    name = f"gwtest-{secrets.token_hex(4)}"
+    ipam = {"Config": [{"Subnet": "198.51.100.16/28"}]}
+    engine.api.create_network(name, driver="bridge", ipam=ipam, labels=engine.labels())
+    try:
+        gateway.enforce(allow("good.example", "192.0.2.9"))
+        assert not box.reaches("http", "good.example")
+        gateway.enforce(allow("good.example", "198.51.100.16/28"))
+        assert box.reaches("http", "good.example")
+    finally:
+        engine.api.remove_network(name)
 
 
 def test_a_wildcard_covers_what_is_below_it_alone(gateway, box):

@@ -13,8 +13,8 @@ from pytest_harbor.errors import UnsupportedError
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
 OPEN, CLOSED = NetworkPolicy(), NetworkPolicy("no-network")
-LISTED = NetworkPolicy("allowlist", ("198.51.100.7",))
-SERVER = "198.51.100.7"
+LISTED = NetworkPolicy("allowlist", ("192.0.2.135",))
+SERVER = "192.0.2.135"
 
 # Greets, then tells each client that stays what it sends; one line of its log per visit.
 SERVE = """\
@@ -28,7 +28,7 @@ while (my $client = $server->accept) {
   next if fork; print $client "hi\\n"; while (<$client>) { print "data\\n"; print $client $_ } exit
 }
 """
-ASK = "timeout 3 bash -c 'read -r word </dev/tcp/198.51.100.7/8099; echo $word'"
+ASK = "timeout 3 bash -c 'read -r word </dev/tcp/192.0.2.135/8099; echo $word'"
 
 MakeBox = Callable[..., DockerEnvironment]
 
@@ -48,7 +48,7 @@ def server(engine: Engine) -> Iterator[Server]:
     name = f"harbor-test-outside-{engine.run_id}"
     engine.api.create_network(
         name,
-        ipam={"Config": [{"Subnet": "198.51.100.0/24", "Gateway": "198.51.100.1"}]},
+        ipam={"Config": [{"Subnet": "192.0.2.128/25", "Gateway": "192.0.2.129"}]},
         labels=engine.labels(),
     )
     try:
@@ -108,7 +108,7 @@ def test_a_connection_ends_when_the_network_closes(make_box: MakeBox, server: Se
     box.start()
     before = server.log().count("data")
     box.exec(
-        "(exec 3<>/dev/tcp/198.51.100.7/8099; read -u 3 -r word; echo one >&3; read -u 3 -r word;"
+        "(exec 3<>/dev/tcp/192.0.2.135/8099; read -u 3 -r word; echo one >&3; read -u 3 -r word;"
         " touch /opened; while sleep 0.05; do echo two >&3; done) >/dev/null 2>&1 &"
     )
     box.exec("until [ -e /opened ]; do sleep 0.05; done", timeout_sec=10)

@@ -13,6 +13,7 @@ from docker.errors import APIError
 
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine, explanation
+from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.network import (
     ensure_network,
     forget_run_network,
@@ -26,6 +27,9 @@ from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError, Unsupp
 from pytest_harbor.result.network import RefusedConnection
 from pytest_harbor.task.network import NetworkPolicy
 
+# While a network is closed nobody answers, and each name would be waited for: 20 s at worst.
+QUICK_TO_GIVE_UP = ("timeout:1", "attempts:2")
+
 
 class BoxNetwork:
     """A box's way out; this one never changes.
@@ -33,6 +37,7 @@ class BoxNetwork:
     Attributes:
         name: The engine's network, or ``none``; known once it is joined.
         dns: Name servers that the containers are made with; none: the engine's choice.
+        dns_options: Their resolvers' options, likewise.
     """
 
     def __init__(self, engine: Engine, box: str, spec: ContainerSpec) -> None:
@@ -43,6 +48,7 @@ class BoxNetwork:
         self._current = spec.network[0]
         self.name = "none"
         self.dns: tuple[str, ...] = ()
+        self.dns_options: tuple[str, ...] = ()
 
     def begin(self, deadline: Deadline) -> None:
         """The image is being seen to: what takes time may start in the background."""
@@ -89,9 +95,9 @@ class BoxNetwork:
         """What was refused lately."""
         return ()
 
-    def keep(self) -> Sequence[str]:
-        """Stay for a person; gives the names of further containers that belong to the box."""
-        return ()
+    def keep(self) -> Kept:
+        """Stay for a person; gives what belongs to the box beside its containers."""
+        return Kept()
 
     def leave(self) -> None:
         """The containers are gone."""
@@ -145,6 +151,7 @@ class SwitchedNetwork(OpenNetwork):
         """
         super().join(image, deadline)
         self.dns = engine_resolvers(self._engine, image)
+        self.dns_options = QUICK_TO_GIVE_UP
 
     def admit(self, containers: Sequence[str], *, attached: bool) -> None:
         """Take them off the network, or put them on it, as the first policy says."""

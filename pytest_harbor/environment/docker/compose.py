@@ -24,6 +24,7 @@ from pytest_harbor.environment.docker.compose_cli import (
     parse_model,
     require_compose,
 )
+from pytest_harbor.environment.docker.compose_guard import guarded
 from pytest_harbor.environment.docker.compose_images import ImageMaker
 from pytest_harbor.environment.docker.compose_model import (
     MAIN,
@@ -150,6 +151,7 @@ class ComposeEnvironment(NetworkedBox):
         cli = ComposeCli(self._engine, self._project_name, variables)
         adjusted = self._adjusted = self._configuration(cli, deadline)
         self._notes += adjusted.notes
+        guard = guarded(self._engine, self._spec, adjusted.model)
         maker = ImageMaker(
             self._engine, cli, self._spec, self._private, variables["MAIN_IMAGE_NAME"]
         )
@@ -162,6 +164,8 @@ class ComposeEnvironment(NetworkedBox):
         self._put_first_files(adjusted.copies)
         if self._is_gated:
             self._network.admit(self._project.networked(), attached=False)
+        if guard is not None:
+            guard.require(deadline, self._spec.gateway_image)
         up = ("up", "--detach", "--no-build", "--pull", "never", "--no-recreate")
         self._compose(cli, file, deadline, *up)
         self._project.wait_until_ready(deadline)
@@ -184,7 +188,7 @@ class ComposeEnvironment(NetworkedBox):
         image = str(model["services"][MAIN].get("image") or "")
         self._network.join(image, deadline)
         if self._network.dns:
-            name_servers(model, self._network.dns)
+            name_servers(model, self._network.dns, self._network.dns_options)
 
     @property
     def _private(self) -> Path:
@@ -374,7 +378,7 @@ class ComposeEnvironment(NetworkedBox):
             The commands that enter it and remove it.
         """
         self._runner_or_raise()
-        further = self._network.keep() if self._is_gated else ()
+        removal = self._network.keep().removal() if self._is_gated else ""
         if not self._kept:
             with self._engine.errors(f"keeping {self._project_name}", EnvironmentFault):
                 for state in self._project.states():
@@ -388,7 +392,7 @@ class ComposeEnvironment(NetworkedBox):
             f"enter:  docker exec -it {self._name} sh\n"
             f"list:   docker ps -a {selected}\n"
             f"remove: docker compose --project-name {project} down --volumes"
-            + (f"; docker rm -f -v {' '.join(further)}" if further else "")
+            + (f"; {removal}" if removal else "")
         )
 
 

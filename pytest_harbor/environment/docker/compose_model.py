@@ -236,13 +236,15 @@ def _connected(_name: str, service: dict[str, Any], settings: Settings, _result:
         service.update(_NO_RESOLVER)
 
 
-def name_servers(model: dict[str, Any], servers: Sequence[str]) -> None:
+def name_servers(
+    model: dict[str, Any], servers: Sequence[str], options: Sequence[str] = ()
+) -> None:
     """Give the gated services of an adjusted configuration the name servers outside."""
     for service in model["services"].values():
         if "network_mode" not in service:
             service["dns"] = list(servers)
             service.pop("dns_search", None)
-            service.pop("dns_opt", None)
+            service["dns_opt"] = list(options)
 
 
 def _finish_main(main: dict[str, Any], settings: Settings, result: Adjusted) -> None:

@@ -159,6 +159,8 @@ class DockerEnvironment(NetworkedBox):
         }
         if self._network.dns:
             config["HostConfig"]["Dns"] = list(self._network.dns)
+        if self._network.dns_options:
+            config["HostConfig"]["DnsOptions"] = list(self._network.dns_options)
         if self._spec.workdir:
             config["WorkingDir"] = self._spec.workdir
         return config
@@ -207,7 +209,7 @@ class DockerEnvironment(NetworkedBox):
             The commands that enter it and remove it.
         """
         self._flush()
-        further = self._network.keep()
+        removal = self._network.keep()
         if not self._kept:
             with self._engine.errors(f"keeping {self._name}", EnvironmentFault):
                 self._engine.api.rename(self._name, kept_name(self._name))
@@ -217,7 +219,7 @@ class DockerEnvironment(NetworkedBox):
         run = self._engine.run_id
         return (
             f"enter:  docker exec -it {self._name} {shell}\n"
-            f"remove: docker rm -f -v {' '.join((self._name, *further))}\n"
+            f"remove: {removal.removal(self._name)}\n"
             f"remove all of this run: docker rm -f -v "
             f"$(docker ps -aq --filter label={RUN_LABEL}={run})"
         )

@@ -11,6 +11,7 @@ from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.box_network import BoxNetwork, connect, require_uplink
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.gateway.pool import gateways
+from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import EnvironmentFault, HarborError
 from pytest_harbor.result.network import RefusedConnection
@@ -29,7 +30,7 @@ class GatewayNetwork(BoxNetwork):
         self._acquired: Future[Gateway] | None = None
         self._enforced: Future[None] | None = None
         self._is_sound = False
-        self._kept: tuple[str, ...] = ()
+        self._kept: Kept | None = None
 
     def begin(self, deadline: Deadline) -> None:
         """Get a gateway and set the first policy while the image is seen to."""
@@ -78,16 +79,16 @@ class GatewayNetwork(BoxNetwork):
         """What the gateway refused."""
         return self._gateway.refused()
 
-    def keep(self) -> Sequence[str]:
+    def keep(self) -> Kept:
         """Leave the gateway with its box, under a name that no sweep takes."""
-        if not self._kept:
+        if self._kept is None:
             self._kept = self._gateway.keep()
         return self._kept
 
     def leave(self) -> None:
         """Give the gateway back; one that may be in an unknown state is thrown away."""
         acquired, self._acquired = self._acquired, None
-        if acquired is None or self._kept:
+        if acquired is None or self._kept is not None:
             return
         with suppress(HarborError):  # of one that could not be had, the start has told already
             gateway = acquired.result()

@@ -16,6 +16,7 @@ import time
 from typing import IO
 
 START_SEC = 10.0
+LOG_SEC = 0.01
 MAX_NAMES = 1000
 MAX_LINE = 4096
 
@@ -116,6 +117,7 @@ class Control:
         self._router = router
         self._refusals = Refusals()
         self._services: dict[str, list[Service]] = {}
+        self._current = ""
         self.kept = False
         self.at_end: list[str] = []
 
@@ -151,10 +153,20 @@ class Control:
                     f"{service.name} has ended: {service.last.decode(errors='replace')}"
                 )
 
-    def commit(self, number: str, rules: str) -> str:
-        """Make a prepared configuration hold, and end all others and what they let through."""
+    def commit(self, number: str, rules: str, closed: str) -> str:
+        """Make a prepared configuration hold, and end all others and what they let through.
+
+        Where the one that holds has lost a server, that is told, and nothing passes any more.
+        """
+        if self._current:
+            try:
+                self._require_alive(self._current)
+            except RuntimeError:
+                self.close(closed)
+                raise
         self._require_alive(number)
         _run(["nft", "-f", "-"], rules)
+        self._current = number
         for other in [known for known in self._services if known != number]:
             self._end(other)
         _run(["conntrack", "-F"])
@@ -165,6 +177,7 @@ class Control:
     def close(self, rules: str) -> str:
         """Let nothing through, and run nothing."""
         _run(["nft", "-f", "-"], rules)
+        self._current = ""
         for number in list(self._services):
             self._end(number)
         _run(["conntrack", "-F"])
@@ -185,8 +198,10 @@ class Control:
 
     def refused(self, family: str, table: str) -> str:
         """The table's sets and counters as JSON, then the names; names are forgotten."""
+        begun = time.monotonic()
         listing = _run(["nft", "-j", "list", "table", family, table])
-        time.sleep(0.02)  # what the servers have just logged is on its way here
+        # What the servers have just logged is on its way here.
+        time.sleep(max(0.0, begun + LOG_SEC - time.monotonic()))
         return f"{listing.strip()}\n{self._refusals.take()}"
 
     def keep(self) -> str:

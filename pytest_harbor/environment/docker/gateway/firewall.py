@@ -33,7 +33,13 @@ table inet {TABLE} {{
 
 
 def firewall(
-    recipe: Recipe, place: Place, *, dns_port: int, proxy_port: int, host_addresses: Sequence[str]
+    recipe: Recipe,
+    place: Place,
+    *,
+    dns_port: int,
+    proxy_port: int,
+    host_addresses: Sequence[str],
+    neighbours: Sequence[str] = (),
 ) -> str:
     """A script for ``nft -f`` that makes the policy hold in one transaction.
 
@@ -43,14 +49,17 @@ def firewall(
         dns_port: Where its name server listens.
         proxy_port: Where its proxy listens.
         host_addresses: Addresses of the engine's machine, never to be reached by a name.
+        neighbours: Networks of the engine, reached by a name only where the policy lets
+            through their addresses, too.
     """
-    special = (*_SPECIAL, place.subnet, place.own_uplink, place.uplink_gateway, *host_addresses)
+    special = (*_SPECIAL, place.subnet, place.uplink_subnet, place.uplink_gateway, *host_addresses)
     endpoints = [f"{end.host} . {end.port}" for end in recipe.address_endpoints]
     endpoints += [f"{place.uplink_gateway} . {port}" for port in recipe.host_ports]
     chains = [
         _set("allowed", "ipv4_addr", recipe.networks, interval=True),
         _set("denied", "ipv4_addr", recipe.denied_networks, interval=True),
         _set("special", "ipv4_addr", filter(None, special), interval=True),
+        _set("neighbours", "ipv4_addr", neighbours, interval=True),
         _set("endpoints", "ipv4_addr . inet_service", endpoints),
         *_refused_sets(),
         _raw(place),
@@ -193,6 +202,9 @@ def _output(place: Place) -> str:
         f"{proxy} ip daddr @special drop",
         f"{proxy} ip daddr . tcp dport @endpoints accept",
         f"{proxy} ip daddr @denied meta l4proto tcp reject with tcp reset",
+        f"{proxy} ip daddr @allowed accept",
+        f"{proxy} ip daddr @neighbours meta l4proto tcp reject with tcp reset",
+        f"{proxy} ip daddr @neighbours drop",
         f"{proxy} meta nfproto != ipv4 drop",
     )
 

@@ -20,6 +20,7 @@ from pytest_harbor.environment.docker.gateway.haproxy import haproxy_config
 from pytest_harbor.environment.docker.gateway.recipe import Place, Recipe, recipe_for
 from pytest_harbor.environment.docker.gateway.refusals import parse_refusals
 from pytest_harbor.environment.docker.gateway.uplink import Uplink
+from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.network import run_network_name
 from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError, HarborError
 from pytest_harbor.result.network import RefusedConnection
@@ -40,6 +41,7 @@ class _Prepared:
     policy: NetworkPolicy
     recipe: Recipe
     number: int
+    neighbours: tuple[str, ...]
 
 
 class Gateway:
@@ -106,7 +108,7 @@ class Gateway:
             task_interface=task,
             uplink_interface=out,
             uplink_gateway=self._uplink.gateway,
-            own_uplink=self._uplink.own_subnet,
+            uplink_subnet=self._uplink.subnet,
             proxy_uid=int(user),
         )
 
@@ -139,7 +141,8 @@ class Gateway:
                 with suppress(EnvironmentFault):
                     self._talk.ask("drop", number)
                 raise
-            self._prepared = _Prepared(policy, recipe, number)
+            neighbours = _subnets(self._engine) if needs_proxy else ()
+            self._prepared = _Prepared(policy, recipe, number, neighbours)
             return self._prepared
 
     def enforce(self, policy: NetworkPolicy) -> None:
@@ -157,10 +160,11 @@ class Gateway:
                 dns_port=_FIRST_DNS_PORT + prepared.number,
                 proxy_port=_FIRST_PROXY_PORT + prepared.number,
                 host_addresses=self._guard.addresses,
+                neighbours=prepared.neighbours,
             )
             self._prepared = None
             try:
-                self._talk.ask("commit", prepared.number, texts=(rules,))
+                self._talk.ask("commit", prepared.number, texts=(rules, CLOSED))
             except EnvironmentFault:
                 with suppress(EnvironmentFault):
                     self._talk.ask("drop", prepared.number)
@@ -172,8 +176,8 @@ class Gateway:
         self._guard.require()
         if recipe.host_ports:
             self._guard.open_host(recipe.host_ports)
-        if not self._uplink.own_subnet:
-            self._guard.close_to(self.uplink_address)
+        if not self._uplink.own:
+            self._guard.close_to(self.uplink_address, self._uplink.bridge)
 
     def refused(self) -> list[RefusedConnection]:
         """What was refused since the last call or the last :meth:`enforce`."""
@@ -192,13 +196,11 @@ class Gateway:
             found = self._engine.api.inspect_network(self.network).get("Containers") or {}
         return [one["Name"] for one in found.values() if one["Name"] != self.name]
 
-    def keep(self) -> tuple[str, ...]:
-        """Leave it standing for a person; the containers to remove when done with it.
-
-        Its network goes with ``docker network rm`` of :attr:`network`.
-        """
+    def keep(self) -> Kept:
+        """Leave it standing for a person; what to remove when done with it."""
         self._talk.keep()
-        return (self.name, self._guard.keep())
+        networks = (self.network, *((self._uplink.name,) if self._uplink.own else ()))
+        return Kept((self.name, self._guard.keep()), networks)
 
     def remove(self) -> None:
         """Remove the container, then the network; containers on it are cut off."""
@@ -225,6 +227,14 @@ def _create_network(engine: Engine, name: str, bridge: str) -> tuple[str, str]:
         if ":" not in part["Subnet"]
     ]
     return str(subnet), str(router)
+
+
+def _subnets(engine: Engine) -> tuple[str, ...]:
+    """Where the engine's containers are; what is made later the guard keeps apart."""
+    with engine.errors("listing the engine's networks", EnvironmentFault):
+        networks = engine.api.networks()
+    parts = [part for each in networks for part in (each.get("IPAM") or {}).get("Config") or ()]
+    return tuple(part["Subnet"] for part in parts if ":" not in part.get("Subnet", ":"))
 
 
 def create_network(engine: Engine, name: str, options: Mapping[str, str]) -> Mapping[str, Any]:

@@ -41,13 +41,18 @@ def guard_rules(table: str, token: str, *, owned: bool) -> str:
         incoming += [f"{gateways} {protocol} dport 53 accept" for protocol in ("udp", "tcp")]
         incoming += [f"{gateways} tcp dport @host_ports accept", f"{gateways} drop"]
     # The first rule is about frames between ports of one bridge, where the machine filters them.
-    forwarded = [f'{boxes} oifname "phg{token}-*" accept', f"{boxes} drop"]
+    forwarded = ["iifname . oifname @bridges accept", f"{boxes} drop"]
     forwarded += [f'oifname "phg{token}-*" drop']
-    forwarded += [f'{uplink} oifname "{other}" drop' for other in _OTHER_BRIDGES]
+    forwarded.append("ip saddr . oifname @ways accept")
+    for gateways in (uplink, "ip saddr @members"):
+        forwarded += [f'{gateways} oifname "{other}" drop' for other in _OTHER_BRIDGES]
     lines = [
         f"add table inet {table} {flags}",
         f"add set inet {table} host_ports {{ type inet_service; }}",
         f"add set inet {table} members {{ type ipv4_addr; }}",
+        # Typed by example: nft 1.0.6 knows no other way to join interface names.
+        f"add set inet {table} ways {{ typeof ip saddr . oifname; }}",
+        f"add set inet {table} bridges {{ typeof iifname . oifname; }}",
         f"add chain inet {table} incoming {{ type filter hook input priority -10; }}",
         f"add chain inet {table} forwarded {{ type filter hook forward priority -10; }}",
         *(f"add rule inet {table} incoming {rule}" for rule in incoming),
@@ -79,8 +84,10 @@ class Guard:
         self._thread: threading.Thread | None = None
         self._channel: Channel | None = None
         self._error: HarborError | None = None
-        self._ports: set[int] = set()
-        self._members: set[str] = set()
+        self._kept = False
+        self._adding = threading.RLock()
+        self._bridges: list[str] = []
+        self._elements: set[tuple[str, str]] = set()
         self._addresses: tuple[str, ...] = ()
 
     @property
@@ -90,7 +97,19 @@ class Guard:
 
     def next_bridge_name(self) -> str:
         """A name for a bridge whose boxes are to be kept from the machine."""
-        return f"phg{self.token}-{next(self._numbers)}"
+        name = f"phg{self.token}-{next(self._numbers)}"
+        self._bridges.append(name)
+        self._admit_bridges()
+        return name
+
+    def _admit_bridges(self) -> None:
+        """Let each bridge's boxes talk among themselves; before the rules stand they may."""
+        with self._adding:
+            channel = self._channel
+            if channel is None:
+                return
+            for bridge in self._bridges:
+                self._add(channel, "bridges", f'"{bridge}" . "{bridge}"')
 
     def begin(self, image: str | None = None) -> None:
         """Start to make the rules; returns at once."""
@@ -127,25 +146,33 @@ class Guard:
 
     def open_host(self, ports: tuple[int, ...]) -> None:
         """Let gateways reach the machine on these TCP ports."""
-        self._add("host_ports", self._ports, ports)
+        channel = self._standing()
+        for port in ports:
+            self._add(channel, "host_ports", str(port))
 
-    def close_to(self, address: str) -> None:
-        """Keep a gateway on a network of the user's from the machine."""
-        self._add("members", self._members, (address,))
+    def close_to(self, address: str, bridge: str) -> None:
+        """Keep a gateway on a network of the user's from the machine and its other bridges."""
+        channel = self._standing()
+        self._add(channel, "ways", f'{address} . "{bridge}"')
+        self._add(channel, "members", address)
 
     def keep(self) -> str:
         """Let the rules stay when this process ends; the container to remove for their end."""
         channel = self._standing()
-        channel.keep()
+        if not self._kept:
+            channel.keep()
+            self._kept = True
         return channel.name
 
     def close(self) -> None:
-        """Remove the rules."""
+        """Remove the rules, unless they are kept."""
         if self._thread is not None:
             self._thread.join()
-        if self._channel is not None:
-            self._channel.end()
-            self._channel = None
+        with self._adding:
+            channel, self._channel = self._channel, None
+            self._elements.clear()
+        if channel is not None and not self._kept:
+            channel.end()
         self._thread = None
 
     def _standing(self) -> Channel:
@@ -153,18 +180,19 @@ class Guard:
         assert self._channel is not None
         return self._channel
 
-    def _add(self, name: str, known: set[int] | set[str], wanted: tuple[int | str, ...]) -> None:
-        channel = self._standing()
-        for one in wanted:
-            if one in known:
-                continue
-            channel.ask("add", texts=(f"add element inet {self._table} {name} {{ {one} }}\n",))
-            self._settle(channel, f"nft get element inet {self._table} {name} {{ {one} }}")
-            known.add(one)  # type: ignore[arg-type]
+    def _add(self, channel: Channel, name: str, element: str) -> None:
+        with self._adding:
+            if (name, element) in self._elements:
+                return
+            words = f"element inet {self._table} {name} {{ {element} }}"
+            channel.ask("add", texts=(f"add {words}\n",))
+            self._settle(channel, f"nft get {words}".replace('"', ""))
+            self._elements.add((name, element))
 
     def _make(self, image: str | None) -> None:
         try:
             self._channel = self._made(image)
+            self._admit_bridges()
         except HarborError as error:
             self._error = error
 

@@ -58,7 +58,10 @@ frontend requests
   log-format "{refused} %[var(txn.verdict)] %[var(txn.name),hex] %[dst_port]"
   option http-server-close
   http-request set-var(txn.verdict) int({begin})
-  http-request set-var(txn.name) req.hdr(host),field(1,:),lower,bytes(0,253)
+  http-request set-var(txn.name) req.hdr(host),field(1,:),lower,rtrim(.),bytes(0,253)
+  # Who reads the header otherwise than it is read here must not find another name in it.
+  acl some_host req.fhdr(host) -m found
+  acl plain_host req.fhdr(host) -m reg -i ^[a-z0-9._-]+(:[0-9]{{1,5}})?$
 {judge}\
 """
 
@@ -107,7 +110,7 @@ def _restricted_tcp(recipe: Recipe) -> str:
     return _text(
         "tcp-request inspect-delay 5s",
         f"{_TCP} set-var(txn.verdict) int(0) if tls",
-        f"{_TCP} set-var(txn.name) req.ssl_sni,lower,bytes(0,253) if tls",
+        f"{_TCP} set-var(txn.name) req.ssl_sni,lower,rtrim(.),bytes(0,253) if tls",
         *_verdict(recipe, _TCP, "tls"),
         "acl good var(txn.verdict) -m int 1",
         f"{_TCP} reject if tls !good",
@@ -132,6 +135,7 @@ def _restricted_http(recipe: Recipe) -> str:
         *_verdict(recipe, "http-request", ""),
         "acl good var(txn.verdict) -m int 1",
         "http-request set-var(txn.verdict) int(0) if METH_CONNECT || !one_host || !plain_path",
+        "http-request set-var(txn.verdict) int(0) if !plain_host",
         "http-request deny deny_status 403 if !good",
         *_NO_H2C,
         "http-request do-resolve(txn.address,engine,ipv4) var(txn.name)",
@@ -147,7 +151,7 @@ def _public_tcp(recipe: Recipe) -> str:
         # A server that speaks first is waited for in vain so long.
         "tcp-request inspect-delay 1s",
         f"{_TCP} set-var(txn.verdict) int(1) if tls",
-        f"{_TCP} set-var(txn.name) req.ssl_sni,lower,bytes(0,253) if tls",
+        f"{_TCP} set-var(txn.name) req.ssl_sni,lower,rtrim(.),bytes(0,253) if tls",
         *_verdict(recipe, _TCP, "tls"),
         "acl bad var(txn.verdict) -m int 0",
         f"{_TCP} reject if tls bad",
@@ -169,7 +173,7 @@ def _public_http(recipe: Recipe) -> str:
         *in_url,
         *_verdict(recipe, "http-request", ""),
         "acl bad var(txn.verdict) -m int 0",
-        "http-request set-var(txn.verdict) int(0) if many_hosts",
+        "http-request set-var(txn.verdict) int(0) if many_hosts || some_host !plain_host",
         "http-request set-var(txn.verdict) int(0) if !plain_path denied_url",
         "http-request deny deny_status 403 if bad",
         *_NO_H2C,

@@ -31,7 +31,7 @@ class Place:
         task_interface: The gateway's interface there.
         uplink_interface: The one to the outside.
         uplink_gateway: The engine's machine as seen from the uplink.
-        own_uplink: Network of an uplink that the run made itself; empty for the user's.
+        uplink_subnet: The uplink's network.
         proxy_uid: Who HAProxy runs as.
     """
 
@@ -40,7 +40,7 @@ class Place:
     task_interface: str
     uplink_interface: str
     uplink_gateway: str
-    own_uplink: str
+    uplink_subnet: str
     proxy_uid: int
 
 

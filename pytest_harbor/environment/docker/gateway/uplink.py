@@ -19,12 +19,16 @@ class Uplink:
     Attributes:
         name: On the engine.
         gateway: The engine's machine on it.
-        own_subnet: Its addresses, if the run made it; empty for a network of the user's.
+        subnet: Its addresses.
+        bridge: Its interface on the machine.
+        own: The run made it; it is none of the user's.
     """
 
     name: str
     gateway: str
-    own_subnet: str = ""
+    subnet: str
+    bridge: str
+    own: bool
 
     @classmethod
     def parse(cls, network: Mapping[str, Any], *, own: bool) -> Uplink:
@@ -32,11 +36,16 @@ class Uplink:
         for part in network["IPAM"]["Config"] or ():
             if ":" not in part["Subnet"] and part.get("Gateway"):
                 gateway = part["Gateway"].partition("/")[0]
-                return cls(network["Name"], gateway, part["Subnet"] if own else "")
+                return cls(network["Name"], gateway, part["Subnet"], _bridge(network), own)
         raise UnsupportedError(
             f"the network {network['Name']!r} has no IPv4 gateway and cannot be an uplink; "
             "name a bridge network with one"
         )
+
+
+def _bridge(network: Mapping[str, Any]) -> str:
+    options = network.get("Options") or {}
+    return str(options.get("com.docker.network.bridge.name") or f"br-{network['Id'][:12]}")
 
 
 def find_uplink(engine: Engine, name: str) -> Uplink:
