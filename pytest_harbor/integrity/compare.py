@@ -16,6 +16,7 @@ from pytest_harbor.errors import EnvironmentLostError, HarborError
 from pytest_harbor.integrity import signs
 from pytest_harbor.integrity.packages import PackageFiles
 from pytest_harbor.integrity.watched import (
+    OPTIONAL_FOLDERS,
     PATH_FOLDERS,
     TEST_MODULES,
     Watched,
@@ -30,6 +31,7 @@ MAX_READ = 200
 """How many files are looked at; what is beyond them is judged by its name alone."""
 _MAX_PROGRAM_BYTES = 64 * 1024**2
 _SMALL = 1024 * 1024
+_MIN_UVX_BYTES = 200 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
 _PLACES = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
 _FOLDERS = (*PATH_FOLDERS, "/etc", "/usr", "/usr/local", "/usr/lib", "/usr/local/lib", "/root")
@@ -72,7 +74,7 @@ class _Judge:
         self._added = {change.path for change in changes if change.kind == "added"}
         self._environment = environment
         self._workdir = environment.workdir
-        self._packages = PackageFiles(changes, self._read)
+        self._packages = PackageFiles(changes, self._read_database, self._original)
         self._result = Comparison()
         self._reads = 0
 
@@ -130,12 +132,12 @@ class _Judge:
 
     def _new_program(self, change: Change, watched: Watched) -> None:
         folder = posixpath.dirname(change.path)
-        if not is_path_folder(folder):
+        if not is_path_folder(folder) or (folder in OPTIONAL_FOLDERS and folder in self._added):
             return
         content = self._read(change.path)
-        if self._packages.brought(change.path, content):
+        if self._brought(change, content):
             return
-        if watched.name in ("uv", "uvx") and content is None:
+        if watched.name in ("uv", "uvx") and _is_large_program(content):
             self._add(change, "new-program", "information", "is new")
         elif self._shadows(folder, watched.name):
             message = f"is new and stands in PATH before the image's own {watched.name}"
@@ -155,10 +157,20 @@ class _Judge:
                 message = f"is new and is found before the image's own {watched.name}"
                 self._add(change, "replaced-library", "suspicious", message)
 
+    def _brought(self, change: Change, content: bytes | None) -> bool:
+        """Whether a package brought a file, or that which a link leads to, as uv's tools are."""
+        if self._packages.brought(change.path, content):
+            return True
+        if not change.target:
+            return False
+        place = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), change.target))
+        return place in self._added and self._packages.brought(place, self._read(place))
+
     def _shadows(self, folder: str, name: str) -> bool:
-        for other in PATH_FOLDERS:
+        later = PATH_FOLDERS.index(folder) + 1 if folder in PATH_FOLDERS else 0
+        for other in PATH_FOLDERS[later:]:
             place = f"{other}/{name}"
-            if other != folder and place not in self._added and self._in_image(place):
+            if place not in self._added and self._in_image(place):
                 return True
         return False
 
@@ -202,8 +214,12 @@ class _Judge:
         self._add(change, "changed-module", "suspicious", message)
 
     def _deleted(self, change: Change) -> None:
-        database = "/var/lib/dpkg/info/"
-        if any(c.kind == "deleted" and c.path.startswith(database) for c in self._changes):
+        dropped = self._packages.dropped(change.path)
+        if dropped == "upgraded":
+            # What has the image's version again needs what that version came with.
+            self._add(change, "upgraded", "information", "went with a newer version of its package")
+            self._result.restore.append(change.path)
+        elif dropped:
             self._add(change, "removed", "information", "was removed, with a package")
         else:
             self._add(change, "removed", "suspicious", "is gone")
@@ -337,6 +353,14 @@ class _Judge:
         except (FileNotFoundError, HarborError):
             return None
 
+    def _read_database(self, path: str) -> bytes | None:
+        try:
+            return self._environment.read(path, max_bytes=_MAX_PROGRAM_BYTES)
+        except EnvironmentLostError:
+            raise
+        except (FileNotFoundError, HarborError):
+            return None
+
     def _original(self, path: str) -> bytes | None:
         try:
             return self._environment.original(path)
@@ -358,6 +382,10 @@ def _reason(watched: Watched, text: str, before: str) -> str:
     if watched.family == "accounts":
         return signs.in_accounts(text, before)
     return signs.in_pytest_file(watched.name, text)
+
+
+def _is_large_program(content: bytes | None) -> bool:
+    return content is None or (content.startswith(b"\x7fELF") and len(content) > _MIN_UVX_BYTES)
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:

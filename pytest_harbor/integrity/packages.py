@@ -11,22 +11,27 @@ import csv
 import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from pytest_harbor.environment.base import Change
 
-MAX_DATABASE_FILES = 60
+MAX_DATABASE_FILES = 1000
 Read = Callable[[str], bytes | None]
 
 
 class PackageFiles:
-    """Files that packages brought since the image was made; looked up when first asked."""
+    """Files that packages brought since the image was made; read as far as one is asked for."""
 
-    def __init__(self, changes: Sequence[Change], read: Read) -> None:
-        self._changes = changes
+    def __init__(self, changes: Sequence[Change], read: Read, read_original: Read) -> None:
         self._read = read
-        self._loaded = False
+        self._read_original = read_original
+        databases = [c for c in changes if _is_database(c.path)]
+        self._waiting = [c.path for c in databases if c.kind != "deleted"][:MAX_DATABASE_FILES]
+        self._gone = [c for c in databases if c.kind != "added"][:MAX_DATABASE_FILES]
+        self._projects = {_project(p) for p in self._waiting if p.endswith("/RECORD")}
         self._digests: dict[str, tuple[str, str]] = {}
         self._listed: set[str] = set()
+        self._listed_before: dict[str, bool] | None = None
 
     def brought(self, path: str, content: bytes | None) -> bool:
         """Whether a package brought the file with this very content.
@@ -35,24 +40,47 @@ class PackageFiles:
             path: Absolute.
             content: None for a link, whose package need only name it.
         """
-        self._load()
+        verdict = self._verdict(path, content)
+        while verdict is None and self._waiting:
+            self._load_next()
+            verdict = self._verdict(path, content)
+        return bool(verdict)
+
+    def dropped(self, path: str) -> Literal["", "upgraded", "removed"]:
+        """Whether the file went with a newer version of its package, or with the package."""
+        if self._listed_before is None:
+            self._listed_before = self._load_before()
+        if not any(known in self._listed_before for known in _spellings(path)):
+            return ""
+        if self.brought(path, None):
+            return ""  # its package has it still
+        upgraded = any(self._listed_before.get(known) for known in _spellings(path))
+        return "upgraded" if upgraded else "removed"
+
+    def _verdict(self, path: str, content: bytes | None) -> bool | None:
         for known in _spellings(path):
             if known in self._digests and content is not None:
                 kind, digest = self._digests[known]
                 return _digest(kind, content) == digest
             if known in self._listed and (content is None or known.startswith("/etc/")):
                 return True
-        return False
+        return None
 
-    def _load(self) -> None:
-        if self._loaded:
-            return
-        self._loaded = True
-        wanted = [c.path for c in self._changes if c.kind != "deleted" and _is_database(c.path)]
-        for path in wanted[:MAX_DATABASE_FILES]:
-            data = self._read(path)
-            if data is not None:
-                self._take(path, data.decode("utf-8", "replace"))
+    def _load_next(self) -> None:
+        path = self._waiting.pop(0)
+        if (data := self._read(path)) is not None:
+            self._take(path, data.decode("utf-8", "replace"))
+
+    def _load_before(self) -> dict[str, bool]:
+        """What changed packages had in the image → whether the package is there still."""
+        before: dict[str, bool] = {}
+        for change in self._gone:
+            if (data := self._read_original(change.path)) is not None:
+                old = PackageFiles((), self._read, self._read_original)
+                old._take(change.path, data.decode("utf-8", "replace"))
+                stays = change.kind != "deleted" or _project(change.path) in self._projects
+                before.update(dict.fromkeys({*old._listed, *old._digests}, stays))
+        return before
 
     def _take(self, path: str, text: str) -> None:
         if path.endswith(".md5sums"):
@@ -92,6 +120,12 @@ def _is_database(path: str) -> bool:
     if path.startswith("/var/lib/dpkg/info/"):
         return path.endswith((".md5sums", ".list"))
     return path == "/lib/apk/db/installed" or path.endswith(".dist-info/RECORD")
+
+
+def _project(path: str) -> str:
+    """A distribution's folder without its version."""
+    folder = posixpath.dirname(path)
+    return posixpath.join(posixpath.dirname(folder), posixpath.basename(folder).partition("-")[0])
 
 
 def _spellings(path: str) -> tuple[str, ...]:

@@ -47,9 +47,12 @@ CORE_TOOLS = (
 WATCHED_PROGRAMS = frozenset((*SHELLS, *INTERPRETERS, *TEST_PROGRAMS, *CORE_TOOLS))
 _VERSIONED = re.compile(r"(?:python|pip|pytest|perl|ruby|lua|php|pypy)-?[0-9]+(?:\.[0-9]+)*")
 
+OPTIONAL_FOLDERS = ("/opt/venv/bin", "/venv/bin", "/opt/conda/bin")
+"""Folders that are in ``PATH`` where an image has them."""
+
 PATH_FOLDERS = (
+    *OPTIONAL_FOLDERS,
     *("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"),
-    *("/opt/venv/bin", "/venv/bin", "/opt/conda/bin"),
 )
 """Folders of a usual ``PATH`` in their order; below a home also ``.local/bin`` and ``bin``."""
 

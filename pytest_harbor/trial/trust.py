@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from pytest_harbor.environment.base import Environment, RunningProcess
 from pytest_harbor.environment.logs import bring_logs_home
@@ -21,6 +22,7 @@ from pytest_harbor.errors import (
     VerifierFault,
 )
 from pytest_harbor.integrity.compare import Comparison, compare
+from pytest_harbor.integrity.late import late_findings
 from pytest_harbor.integrity.leftovers import tests_in_image
 from pytest_harbor.integrity.outcome import outcome_findings
 from pytest_harbor.result.integrity import IntegrityFinding, IntegrityReport
@@ -133,7 +135,7 @@ class Trust:
             return self._in_fork(plan, look, environment, verifier, context, observed_fork)
         enter()
         if look.running is None or look.running:
-            return self._in_private(look, environment, verifier, context, observed, work)
+            return self._in_private(plan, look, environment, verifier, context, observed, work)
         with observed(environment):
             return verifier.verify(environment, context)
 
@@ -220,6 +222,7 @@ class Trust:
 
     def _in_private(
         self,
+        plan: WorkPlan,
         look: Look,
         environment: Environment,
         verifier: Verifier,
@@ -238,7 +241,7 @@ class Trust:
             context = self._bring_home(environment, context, work)
             stack.enter_context(observed(environment))
             report = verifier.verify(view, context)
-        self._look_again(look, environment)
+        self._look_again(look, environment, plan.tests)
         return report
 
     def _refuse_in_reach(self, look: Look, error: UnsupportedError) -> None:
@@ -251,19 +254,14 @@ class Trust:
         )
 
     @staticmethod
-    def _look_again(look: Look, environment: Environment) -> None:
+    def _look_again(look: Look, environment: Environment, tests: Sequence[Path]) -> None:
         """What ran on may have waited with its changes until the first look was over."""
-        known = {(one.code, one.path) for one in look.report.findings}
         try:
             later = compare(environment.changes() or (), environment).findings
         except EnvironmentFault as error:
             look.report.unseen.append(f"the box after grading: {error}")
             return
-        look.report.findings += [
-            replace(one, message=f"{one.message} (while it was graded)")
-            for one in later
-            if one.level == "suspicious" and (one.code, one.path) not in known
-        ]
+        look.report.findings += list(late_findings(look.report.findings, later, tests))
 
     def _in_fork(
         self,

@@ -36,12 +36,16 @@ class Box:
         return files[path].encode()
 
 
+# Of the image, and unchanged in every box here.
+STAYS = ("/usr/bin/python3", "/usr/bin/curl", "/usr/local/bin/node", "/etc/skel/.bashrc")
+
+
 def judged(
     now: dict[str, str], image: dict[str, str] | None = None, links: dict[str, str] | None = None
 ) -> tuple[Comparison, Box]:
     box = Box(now, image or {})
     changes = [Change(p, "changed" if p in box.image else "added", "file") for p in now]
-    changes += [Change(p, "deleted") for p in box.image if p not in now and p.startswith("-")]
+    changes += [Change(p, "deleted") for p in box.image if p not in now and p not in STAYS]
     changes += [Change(p, "added", "link", target) for p, target in (links or {}).items()]
     changes.sort(key=lambda change: change.path)
     return compare(changes, _as_environment(box)), box
@@ -146,6 +150,53 @@ HONEST: dict[str, tuple[dict[str, str], dict[str, str], set[str]]] = {
     ),
 }
 
+DPKG = "/var/lib/dpkg/info"
+MD5_OF_X = hashlib.md5(b"x", usedforsecurity=False).hexdigest()
+HONEST |= {
+    "a library that a newer version renamed": (
+        {f"{DPKG}/libz.list": "/usr/lib/libz.so.2"},
+        {"/usr/lib/libz.so.1": "x", f"{DPKG}/libz.list": "/usr/lib/libz.so.1"},
+        {"upgraded"},
+    ),
+    "a package removed": (
+        {},
+        {"/usr/bin/wget": "x", f"{DPKG}/wget.list": "/usr/bin/wget"},
+        {"removed"},
+    ),
+    "pytest upgraded by pip": (
+        {f"{SITE}/x-2.dist-info/RECORD": ""},
+        {f"{SITE}/_pytest/old.py": "x", **record(SITE, ("_pytest/old.py", "x"))},
+        {"upgraded"},
+    ),
+    "many packages": (
+        {f"{DPKG}/p{number}.list": "" for number in range(400)}
+        | {f"{DPKG}/zz.md5sums": f"{MD5_OF_X}  usr/bin/curl", "/usr/bin/curl": "x"},
+        {},
+        set(),
+    ),
+    "uv by its installer": (
+        {
+            "/root/.local/bin/uv": "\x7fELF" + "x" * 2**21,
+            "/root/.local/bin/uvx": "\x7fELF" + "x" * 2**18,
+            "/root/.local/bin/env": 'case ":${PATH}:" in\n  *) export PATH="$HOME/bin:$PATH"',
+            "/root/.profile": '. "$HOME/.local/bin/env"\n',
+            "/root/.bashrc": '. "$HOME/.local/bin/env"\n',
+        },
+        {},
+        {"new-program", "shell-startup"},
+    ),
+    "a distribution in a folder of its own": (
+        {"/opt/conda": "", "/opt/conda/bin": "", "/opt/conda/bin/python3": "x"},
+        {"/usr/bin/python3": "x"},
+        set(),
+    ),
+    "a program behind the image's": (
+        {"/usr/bin/node": "x"},
+        {"/usr/local/bin/node": "x"},
+        {"new-program"},
+    ),
+}
+
 SKELETON = {"/etc/skel/.bashrc": "alias grep='grep --color=auto'\n"}
 HONEST["the home of a new account"] = (
     {"/home/bob/.bashrc": SKELETON["/etc/skel/.bashrc"]},
@@ -241,6 +292,17 @@ FORGED: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
     ),
     "a program that git runs": ({"/root/.gitconfig": "[core]\n\tfsmonitor = /opt/x\n"}, {}, "git"),
     "hooks elsewhere": ({"/app/.git/config": "[core]\n\thooksPath = .tools\n"}, {}, "git"),
+    "a program gone that no package had": (
+        {f"{DPKG}/curl.list": "/usr/bin/curl"},
+        {"/usr/bin/grep": "x", f"{DPKG}/curl.list": "/usr/bin/curl"},
+        "removed",
+    ),
+    "a program gone beside a removed package": (
+        {},
+        {"/usr/bin/grep": "x", f"{DPKG}/fortune.list": "/usr/games/fortune"},
+        "removed",
+    ),
+    "a script for uvx": ({"/root/.local/bin/uvx": "#!/bin/sh\n" + "x" * 2**18}, {}, "path-shadow"),
     "another index for pip": (
         {"/etc/pip.conf": "[global]\nindex-url = x"},
         {},
