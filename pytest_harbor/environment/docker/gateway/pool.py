@@ -14,6 +14,7 @@ from pytest_harbor.environment.docker.gateway.image import ensure_gateway_image
 from pytest_harbor.environment.docker.gateway.uplink import Uplink, find_uplink
 from pytest_harbor.environment.docker.network import remove_network, run_network_name
 from pytest_harbor.errors import (
+    EnvironmentFault,
     EnvironmentStartTimeoutError,
     HarborError,
     UnsupportedError,
@@ -86,15 +87,14 @@ class GatewayPool:
         self._lock = threading.Lock()
         self._setting_up = threading.Lock()
         self._found: tuple[Uplink, str] | None = None
-        self._waiting: list[Gateway] = []
-        self._warming: list[_Making] = []
+        self._coming: list[_Making] = []
         self._closed = False
 
     def warm(self) -> None:
         """Begin to make a waiting gateway, unless one waits; errors surface in acquire."""
         with self._lock:
-            if not self._waiting and not self._warming and not self._closed:
-                self._warming.append(_Making(self._make))
+            if not self._coming and not self._closed:
+                self._coming.append(_Making(self._make))
 
     def acquire(self, deadline: Deadline) -> Gateway:
         """A gateway that lets nothing through: one that waits, else a fresh one.
@@ -103,14 +103,13 @@ class GatewayPool:
             EnvironmentFault: None is to be had.
         """
         with self._lock:
-            if self._waiting:
-                return self._waiting.pop()
-            making = self._warming.pop() if self._warming else _Making(self._make)
+            self._coming.sort(key=lambda one: one.is_done)
+            making = self._coming.pop() if self._coming else _Making(self._make)
         made = making.result(deadline)
         if made is None:
             # What is on its way serves the next trial.
             with self._lock:
-                self._warming.append(making)
+                self._coming.append(making)
             raise EnvironmentStartTimeoutError(
                 f"no network gateway stood within {deadline.timeout_sec:g} s; raise "
                 "[environment].build_timeout_sec or --harbor-build-timeout-multiplier"
@@ -118,17 +117,23 @@ class GatewayPool:
         return made
 
     def release(self, gateway: Gateway) -> None:
-        """Close a gateway whose trial's containers are gone, and keep it for the next trial."""
+        """Give back a gateway whose trial's containers are gone, for the next trial.
+
+        Returns at once; it is closed in the background, or replaced where it cannot be used.
+        """
+        with self._lock:
+            self._coming.append(_Making(lambda: self._again(gateway)))
+
+    def _again(self, gateway: Gateway) -> Gateway:
         try:
             gateway.reset()
-            reusable = not gateway.neighbours() and not self._closed
+            if not gateway.neighbours():
+                return gateway
         except HarborError:
-            reusable = False
-        if not reusable:
+            pass
+        with suppress(HarborError):  # the end of the run takes what stays
             self.discard(gateway)
-            return
-        with self._lock:
-            self._waiting.append(gateway)
+        return self._make()
 
     def discard(self, gateway: Gateway) -> None:
         """Remove a gateway and its network."""
@@ -138,16 +143,16 @@ class GatewayPool:
         """Remove what waits or is being made."""
         with self._lock:
             self._closed = True
-            waiting, self._waiting = self._waiting, []
-            warming, self._warming = self._warming, []
-        for making in warming:
+            coming, self._coming = self._coming, []
+        for making in coming:
             with suppress(HarborError):
                 made = making.result(Deadline(None))
-                waiting += [made] if made else []
-        for gateway in waiting:
-            gateway.remove()
+                if made is not None:
+                    made.remove()
 
     def _make(self) -> Gateway:
+        if self._closed:
+            raise EnvironmentFault("the run's gateways are closed")
         uplink, image = self._set_up()
         return Gateway(self._engine, uplink, self._guard, image)
 
@@ -194,6 +199,11 @@ class _Making:
             self._gateway = self._make()
         except HarborError as error:
             self._error = error
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it waits no more."""
+        return not self._thread.is_alive()
 
     def result(self, deadline: Deadline) -> Gateway | None:
         """The gateway; None if the deadline passed first."""
