@@ -24,8 +24,8 @@ MAX_ENTRIES = 300_000
 _MAX_DEPTH = 200
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-_OPAQUE = "trusted.overlay.opaque"
-_REDIRECT = "trusted.overlay.redirect"
+OPAQUE = "trusted.overlay.opaque"
+REDIRECT = "trusted.overlay.redirect"
 _CAP_SYS_ADMIN = 21
 _KINDS: Mapping[int, Literal["changed", "added", "deleted"]] = {
     0: "changed",
@@ -38,11 +38,11 @@ FileType = Literal["file", "folder", "link", "other", ""]
 
 def find_changes(engine: Engine, container: str) -> list[Change]:
     """Everything that differs, by path."""
-    layers = _readable_layers(engine, container)
+    layers = readable_layers(engine, container)
     if layers is not None:
         try:
             return walk_layers(*layers)
-        except _UnsuitableError:
+        except UnsuitableError:
             pass
     return changes_by_engine(engine, container)
 
@@ -66,11 +66,11 @@ def walk_layers(upper: str, lowers: Sequence[str]) -> list[Change]:
     return sorted(walk.found, key=lambda change: change.path)
 
 
-class _UnsuitableError(Exception):
+class UnsuitableError(Exception):
     """The folders cannot be read as what they mean; the engine can."""
 
 
-def _readable_layers(engine: Engine, container: str) -> tuple[str, list[str]] | None:
+def readable_layers(engine: Engine, container: str) -> tuple[str, list[str]] | None:
     """A container's own folder and its image's, where this process may see all of them."""
     if not engine.endpoint.address.startswith("unix://") or not _sees_trusted_attributes():
         return None
@@ -115,7 +115,7 @@ class _Walk:
         path = above + b"/" + name
         try:
             status = os.stat(name, dir_fd=upper, follow_symlinks=False)
-            if _is_whiteout(status):
+            if is_whiteout(status):
                 if _below(lowers, name)[0]:
                     self._add(path, "deleted", "")
                 return
@@ -132,15 +132,15 @@ class _Walk:
 
     def _inner(self, upper: int, path: bytes, name: bytes, lowers: list[bytes]) -> None:
         if path.count(b"/") > _MAX_DEPTH:
-            raise _UnsuitableError
+            raise UnsuitableError
         try:
             descriptor = os.open(name, _FOLDER, dir_fd=upper)
         except OSError as error:
             raise FileNotFoundError(error.errno, error.strerror) from error
         try:
-            if _attribute(descriptor, _REDIRECT) is not None:
-                raise _UnsuitableError
-            opaque = _attribute(descriptor, _OPAQUE) == b"y"
+            if attribute(descriptor, REDIRECT) is not None:
+                raise UnsuitableError
+            opaque = attribute(descriptor, OPAQUE) == b"y"
             self.folder(descriptor, path, lowers, opaque=opaque)
         finally:
             os.close(descriptor)
@@ -153,7 +153,7 @@ class _Walk:
         target: bytes = b"",
     ) -> None:
         if len(self.found) >= MAX_ENTRIES:
-            raise _UnsuitableError
+            raise UnsuitableError
         leads_to = target.decode(errors="replace")
         self.found.append(Change(path.decode(errors="replace"), kind, of_type, leads_to))
 
@@ -167,13 +167,13 @@ def _below(lowers: list[bytes], name: bytes) -> tuple[bool, list[bytes]]:
             status = os.lstat(place)
         except OSError:
             continue
-        if _is_whiteout(status) or (exists and not stat.S_ISDIR(status.st_mode)):
+        if is_whiteout(status) or (exists and not stat.S_ISDIR(status.st_mode)):
             break
         exists = True
         if not stat.S_ISDIR(status.st_mode):
             break
         folders.append(place)
-        if _attribute(place, _OPAQUE) == b"y":
+        if attribute(place, OPAQUE) == b"y":
             break
     return exists, folders
 
@@ -184,7 +184,8 @@ def _names(folders: list[bytes]) -> set[bytes]:
     return {name for name in listed if _below(folders, name)[0]}
 
 
-def _attribute(place: int | bytes, name: str) -> bytes | None:
+def attribute(place: int | bytes, name: str) -> bytes | None:
+    """What the kernel noted at a file of a layer; None where it noted nothing."""
     try:
         if isinstance(place, int):
             return os.getxattr(place, name)
@@ -193,7 +194,8 @@ def _attribute(place: int | bytes, name: str) -> bytes | None:
         return None
 
 
-def _is_whiteout(status: os.stat_result) -> bool:
+def is_whiteout(status: os.stat_result) -> bool:
+    """Whether a layer says with this that a file of those below is gone."""
     return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
 
 

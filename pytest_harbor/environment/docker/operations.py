@@ -253,20 +253,20 @@ class ContainerOperations(Environment):
 
     def original(self, path: str, *, max_bytes: int = 64 * 1024**2) -> bytes:
         """A file as the image has it."""
-        return self.image_files().transfer.read(path, max_bytes)
+        return self.image_files().read(path, max_bytes)
 
     def digest_original(self, path: str) -> str | None:
         """SHA-256 of a file as the image has it; None where it has no regular file there."""
         from pytest_harbor.environment.docker.original import digest
 
-        return digest(self.image_files().transfer, path)
+        return digest(self.image_files().read, path)
 
     def digest(self, path: str) -> str | None:
         """SHA-256 of a file as it is; None where no regular file is there."""
         from pytest_harbor.environment.docker.original import digest
 
         self._flush()
-        return digest(self._transfer(), path)
+        return digest(self._transfer().read, path)
 
     def private_view(self, folders: Collection[str]) -> AbstractContextManager[Environment]:
         """This box, with folders that nothing which runs in it already can reach."""
