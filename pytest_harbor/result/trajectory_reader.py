@@ -206,7 +206,7 @@ def _message(details: ErrorDetails, location: Location) -> str:
     if kind.startswith("union_tag"):
         return _union(value, location)
     if kind == "greater_than_equal":
-        return f"expected {context['ge']} or more, got {_shown(value)}"
+        return f"expected {context['ge']:g} or more, got {_shown(value)}"
     family = kind.partition("_")[0]
     return f"expected {_EXPECTED.get(family, f'another value ({kind})')}, got {_shown(value)}"
 
