@@ -12,6 +12,7 @@ from pytest_harbor.errors import (
     TransferError,
     UnsupportedError,
 )
+from pytest_harbor.task.network import NetworkPolicy
 
 MakeBox = Callable[..., DockerEnvironment]
 MakeContext = Callable[..., Path]
@@ -225,4 +226,4 @@ def test_any_name_hint_serves(make_box: MakeBox, make_context: MakeContext, hint
 def test_specs_are_plain_values():
     spec = ContainerSpec("x", docker_image="y")
     assert hash(spec.name_hint) == hash("x")
-    assert (spec.network, spec.gpus, spec.rebuild) == ("public", 0, False)
+    assert (spec.network, spec.gpus, spec.rebuild) == ((NetworkPolicy(),), 0, False)

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_harbor.environment.docker.attach import Deadline
+from pytest_harbor.environment.docker.gateway import ensure_gateway_image
+
 pytestmark = [pytest.mark.docker, pytest.mark.slow]
 
 AGENT = "--harbor-agent-command=echo started; sleep 300"
@@ -236,3 +239,66 @@ def test_trial_that_is_run_again_counts_once(make_task, run_tasks, pytester):
     content = json.loads(file.read_text())
     assert content["n_total_trials"] == 1
     assert content["stats"]["n_retries"] == 1
+
+
+GATED = """\
+=version = '1.0'
+[agent]
+timeout_sec = 300
+network_mode = "allowlist"
+allowed_hosts = ["198.51.100.7"]
+"""
+
+
+def tables_of_machine(engine):
+    """The firewall's tables in the namespace of the engine's machine."""
+    name = f"harbor-test-tables-{engine.run_id}"
+    config = {
+        "Image": ensure_gateway_image(engine, Deadline(300)),
+        "Cmd": ["nft", "list", "tables"],
+        "Labels": engine.labels(),
+        "HostConfig": {"NetworkMode": "host", "CapAdd": ["NET_ADMIN"]},
+    }
+    engine.api.create_from(config, name)
+    try:
+        engine.api.start(name)
+        assert engine.api.wait(name)["StatusCode"] == 0
+        return engine.api.logs(name).decode()
+    finally:
+        engine.api.remove_container(name, force=True)
+
+
+def guards_of(engine, run_id):
+    """What is special in the names of a run's guards, while it goes on."""
+    names = left_of(engine, run_id)
+    return [name.rpartition("-")[2] for name in names if "-guard-" in name]
+
+
+@pytest.mark.parametrize(
+    ("args", "end"),
+    [
+        ([], "interrupt"),
+        (["-n2"], "interrupt"),
+        (["-n2", "--max-worker-restart=0"], "kill a worker"),
+        (["-n2"], "time out"),
+    ],
+)
+def test_gateways_and_their_rules_end_with_the_run(make_task, pytester, engine, args, end):
+    seconds = 300 if end == "interrupt" else 6
+    for name in ("a", "b"):
+        make_task(name, toml=GATED.replace("300", str(seconds)))
+    run = Run(pytester.path, AGENT, *args)
+    run.wait_for_agents(2 if args else 1)
+    run_id = run.run_id
+    guards = guards_of(engine, run_id)
+    assert len(guards) == (2 if args else 1)
+    before = tables_of_machine(engine)
+    assert all(guard in before for guard in guards)
+    if end == "interrupt":
+        os.killpg(run.process.pid, signal.SIGINT)
+    elif end == "kill a worker":
+        os.kill(worker_pids(run.process.pid)[0], signal.SIGKILL)
+    run.end()
+    assert left_of(engine, run_id) == []
+    after = tables_of_machine(engine)
+    assert not [guard for guard in guards if guard in after]

@@ -193,7 +193,11 @@ def extra_hosts(value: Any, grounds: Grounds) -> Iterator[tuple[str, Any, str]]:
     entries = [f"{key}={host}" for key, host in value.items()] if isinstance(value, dict) else value
     for entry in entries:
         if grounds.network == "none" and "host-gateway" in str(entry):
-            yield "", entry, "leads to the host, and the task has no network"
+            reason = (
+                "leads to the engine's machine, which a restricted network closes; a server "
+                "there is let through with --harbor-endpoint host.docker.internal:PORT"
+            )
+            yield "", entry, reason
 
 
 # With these a container changes its own interfaces, makes its own frames, or is the host.

@@ -19,6 +19,7 @@ from pytest_harbor.environment.docker.client import (
 )
 from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import Image, ensure_image
+from pytest_harbor.environment.docker.installed import with_layers
 from pytest_harbor.environment.docker.naming import container_name, kept_name
 from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.spec import ContainerSpec
@@ -108,7 +109,8 @@ class DockerEnvironment(NetworkedBox):
         self._lacks_first_files = True
 
     def _ensure_image(self, deadline: Deadline) -> Image:
-        return ensure_image(self._engine, self._spec, deadline)
+        image = ensure_image(self._engine, self._spec, deadline)
+        return with_layers(self._engine, image, self._spec) if self._spec.layers else image
 
     def _start_with_a_shell(self, image: Image) -> str:
         """Start the container with ``sh``, or ``bash`` where the image has no ``sh``."""
@@ -221,7 +223,8 @@ class DockerEnvironment(NetworkedBox):
             f"enter:  docker exec -it {self._name} {shell}\n"
             f"remove: {removal.removal(self._name)}\n"
             f"remove all of this run: docker rm -f -v "
-            f"$(docker ps -aq --filter label={RUN_LABEL}={run})"
+            f"$(docker ps -aq --filter label={RUN_LABEL}={run}); docker network rm "
+            f"$(docker network ls -q --filter label={RUN_LABEL}={run})"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,10 @@ class Gateway:
     """
 
     def __init__(self, engine: Engine, uplink: Uplink, guard: Guard, image: str) -> None:
-        """Make the network and the container; returns once both stand, closed."""
+        """Make the network; the container comes up, closed, in the background.
+
+        What needs the container waits for it, and raises what kept it from standing.
+        """
         self._engine = engine
         self._uplink = uplink
         self._guard = guard
@@ -64,12 +68,10 @@ class Gateway:
         bridge = guard.next_bridge_name()
         self.network = f"{run_network_name(engine.run_id)}-{bridge}"
         self._channel: Channel | None = None
-        try:
-            self._make(bridge, image)
-        except BaseException:
-            with suppress(HarborError):
-                self.remove()
-            raise
+        subnet, self.dns = _create_network(engine, self.network, bridge)
+        worker = ThreadPoolExecutor(1, "pytest-harbor-gateway")
+        self._standing = worker.submit(self._stand, subnet, image)
+        worker.shutdown(wait=False)
 
     @property
     def name(self) -> str:
@@ -78,13 +80,21 @@ class Gateway:
 
     @property
     def _talk(self) -> Channel:
+        self.wait()
         if self._channel is None:
             raise EnvironmentFault(f"the gateway of {self.network} was removed")
         return self._channel
 
-    def _make(self, bridge: str, image: str) -> None:
+    def wait(self) -> None:
+        """Return once it stands.
+
+        Raises:
+            EnvironmentFault: It does not, and will not.
+        """
+        self._standing.result()
+
+    def _stand(self, subnet: str, image: str) -> None:
         engine = self._engine
-        subnet, self.dns = _create_network(engine, self.network, bridge)
         host = {
             "NetworkMode": self._uplink.name,
             # For its own namespace; and for the servers, which give up root.
@@ -129,6 +139,7 @@ class Gateway:
                     return self._prepared
                 self._talk.ask("drop", self._prepared.number)
                 self._prepared = None
+            self.wait()
             recipe = recipe_for(policy)
             number = next(self._numbers) % _PORTS
             dns_port, proxy_port = _FIRST_DNS_PORT + number, _FIRST_PROXY_PORT + number
@@ -205,6 +216,8 @@ class Gateway:
     def remove(self) -> None:
         """Remove the container, then the network; containers on it are cut off."""
         with self._lock:
+            with suppress(HarborError):
+                self.wait()
             if self._channel is not None:
                 self._channel.remove()
                 self._channel = None
