@@ -124,6 +124,26 @@ class RunningProcess:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageLayer:
+    """A tool that is installed on top of a box's image, once for all its boxes.
+
+    Attributes:
+        name: The tool's, for people and names on the engine.
+        script: Text for ``sh``, run by root with a network.
+        key: What else decides what the script makes, as the tool's version.
+        folder: Where the tool lies: nothing else of what the script does gets into the
+            image; empty: everything does.
+        timeout_sec: Limit of the script; None: no limit.
+    """
+
+    name: str
+    script: str
+    key: str = ""
+    folder: str = ""
+    timeout_sec: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentRequest:
     """What a trial wants of a backend; a backend is a callable from this to an environment.
 
@@ -148,6 +168,8 @@ class EnvironmentRequest:
         memory_mb: MiB; None: no limit.
         storage_mb: MiB; None: no limit; backends that cannot limit it say so in a note.
         rebuild: Build the image even if it is there.
+        layers: What the box has on top of its image; a backend that cannot do that leaves
+            them out, and whoever asked looks and installs by itself.
         allow_privileged: The task's compose file may ask for rights over the host.
         build_log: File on this machine for the log of a build.
         services_dir: Folder on this machine for the logs of further services.
@@ -171,6 +193,7 @@ class EnvironmentRequest:
     memory_mb: int | None = None
     storage_mb: int | None = None
     rebuild: bool = False
+    layers: tuple[ImageLayer, ...] = ()
     allow_privileged: bool = False
     build_log: Path | None = None
     services_dir: Path | None = None
@@ -356,6 +379,13 @@ class Environment(ABC):
             UnsupportedError: This backend cannot do that.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot make a second box of its files")
+
+    def interrupt(self) -> None:
+        """Kill the command that :meth:`exec` runs now, and all that it started.
+
+        May be called from any thread; does nothing where no command runs, or where the
+        backend cannot. The command ends as if it had killed itself.
+        """
 
     @abstractmethod
     def exec(

@@ -59,6 +59,7 @@ def make_environment(request: EnvironmentRequest) -> Environment:
         hardened=request.hardened,
         upload_dir=request.build_folder if uploads else None,
         rebuild=request.rebuild,
+        layers=request.layers,
         labels={**request.labels, "pytest-harbor.trial": request.trial_name},
         log_path=request.build_log,
     )

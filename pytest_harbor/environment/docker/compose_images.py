@@ -25,6 +25,7 @@ from pytest_harbor.environment.docker.image import (
     target_platform,
     usable_image,
 )
+from pytest_harbor.environment.docker.installed import with_layers
 from pytest_harbor.environment.docker.locks import locked
 from pytest_harbor.environment.docker.naming import slug
 from pytest_harbor.environment.docker.spec import ContainerSpec
@@ -83,6 +84,15 @@ class ImageMaker:
             service["image"] = built.get(service["image"], service["image"])
             if service["image"] not in built.values():
                 self._pulled(name, service["image"], deadline)
+        self._add_layers(services[MAIN])
+
+    def _add_layers(self, main: dict[str, Any]) -> None:
+        if not self.spec.layers:
+            return
+        image = find_image(self.engine, main["image"])
+        if image is None:
+            raise ImageNotFoundError(f"image {main['image']} was removed while the run goes on")
+        main["image"] = with_layers(self.engine, image, self.spec).reference
 
     def _is_prebuilt(self, name: str, service: Mapping[str, Any]) -> bool:
         return (
@@ -115,6 +125,7 @@ class ImageMaker:
             context_dir=context,
             definition=self.spec.definition if own else None,
             docker_image=None,
+            layers=(),
             log_path=self._log_path(name),
         )
 

@@ -179,6 +179,7 @@ class CommandRunner:
         self._container = container
         self.shell = shell
         self.notes: list[str] = []
+        self._current: Execution | None = None
 
     def run(
         self,
@@ -196,13 +197,14 @@ class CommandRunner:
         mark = new_mark()
         argv = wrapped(self.shell, mark, directory, command, merge=merge)
         output = Output(sink)
-        execution = self._start(Command(argv, user, env or {}), mark, output)
+        execution = self._current = self._start(Command(argv, user, env or {}), mark, output)
         try:
             timed_out = not execution.read(deadline)
             if timed_out:
                 self._end(execution)
             exit_code = None if timed_out else self._exit_code(execution, user, output)
         finally:
+            self._current = None
             execution.close()
         return ExecResult(
             exit_code=exit_code,
@@ -212,6 +214,12 @@ class CommandRunner:
             timed_out=timed_out,
             output_bytes=output.stdout.total + output.stderr.total,
         )
+
+    def interrupt(self) -> None:
+        """Kill the command that runs now, and all that it started; from any thread."""
+        current = self._current
+        if current is not None and current.process is not None:
+            self._kill(current.process)
 
     def open(
         self,

@@ -120,6 +120,13 @@ class ContainerOperations(Environment):
             return replace(result, out_of_memory=True)
         return result
 
+    def interrupt(self) -> None:
+        """Kill the command that runs now, and all that it started."""
+        runner = self._runner
+        if runner is not None:
+            with self._engine.errors("ending a command", EnvironmentLostError):
+                runner.interrupt()
+
     def open_process(
         self,
         command: str | Sequence[str],

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pytest_harbor.environment.base import ImageLayer
 from pytest_harbor.task.network import NetworkPolicy
 
 DEFAULT_PIDS_LIMIT = 16_384
@@ -35,6 +36,7 @@ class ContainerSpec:
         hardened: No program gains rights by its set-id bits.
         upload_dir: Folder whose content lands in the working folder before anything runs.
         rebuild: Build again, without the builder's cache, once per run.
+        layers: What is installed on top of the image.
         labels: On the container, beside this package's own.
         log_path: File for the image build's whole log; None: kept in memory only.
         pids_limit: Number of processes and threads.
@@ -58,6 +60,7 @@ class ContainerSpec:
     hardened: bool = False
     upload_dir: Path | None = None
     rebuild: bool = False
+    layers: tuple[ImageLayer, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     log_path: Path | None = None
     pids_limit: int = DEFAULT_PIDS_LIMIT
