@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_harbor.environment.base import Change, Environment
-from pytest_harbor.errors import EnvironmentLostError, HarborError
 from pytest_harbor.integrity import signs
 from pytest_harbor.integrity.packages import PackageFiles
+from pytest_harbor.integrity.reading import MAX_READ, BoxFiles
 from pytest_harbor.integrity.watched import (
     OPTIONAL_FOLDERS,
     PATH_FOLDERS,
@@ -27,10 +27,6 @@ from pytest_harbor.integrity.watched import (
 from pytest_harbor.result.integrity import IntegrityFinding, Level
 from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR, VERIFIER_LOGS
 
-MAX_READ = 200
-"""How many files are looked at; what is beyond them is judged by its name alone."""
-_MAX_PROGRAM_BYTES = 64 * 1024**2
-_SMALL = 1024 * 1024
 _MIN_UVX_BYTES = 200 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
 _PLACES = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
@@ -72,11 +68,10 @@ class _Judge:
     def __init__(self, changes: Sequence[Change], environment: Environment) -> None:
         self._changes = [change for change in changes if change.type != "folder"]
         self._added = {change.path for change in changes if change.kind == "added"}
-        self._environment = environment
         self._workdir = environment.workdir
-        self._packages = PackageFiles(changes, self._read_database, self._original)
+        self._files = BoxFiles(environment, self._added)
+        self._packages = PackageFiles(changes, self._files)
         self._result = Comparison()
-        self._reads = 0
 
     def judge(self) -> Comparison:
         for change in self._changes:
@@ -84,9 +79,9 @@ class _Judge:
             watched = watch(change.path, self._workdir)
             if watched is not None:
                 self._judge_one(change, watched)
-        if self._reads > MAX_READ:
+        if self._files.reads > MAX_READ:
             self._result.unseen.append(
-                f"{self._reads - MAX_READ} of the files that a verifier may rely on: too many"
+                f"{self._files.reads - MAX_READ} of the files that a verifier may rely on: too many"
             )
         self._result.findings.sort(key=lambda found: found.level != "suspicious")
         return self._result
@@ -134,7 +129,7 @@ class _Judge:
         folder = posixpath.dirname(change.path)
         if not is_path_folder(folder) or (folder in OPTIONAL_FOLDERS and folder in self._added):
             return
-        content = self._read(change.path)
+        content = self._files.read(change.path)
         if self._brought(change, content):
             return
         if watched.name in ("uv", "uvx") and _is_large_program(content):
@@ -153,7 +148,7 @@ class _Judge:
             self._file_of_image(change, watched)
         elif change.path.startswith("/usr/local/lib"):
             places = (f"{folder}/{watched.name}" for folder in _LIBRARY_FOLDERS)
-            if any(self._in_image(place) for place in places):
+            if any(self._files.in_image(place) for place in places):
                 message = f"is new and is found before the image's own {watched.name}"
                 self._add(change, "replaced-library", "suspicious", message)
 
@@ -164,26 +159,15 @@ class _Judge:
         if not change.target:
             return False
         place = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), change.target))
-        return place in self._added and self._packages.brought(place, self._read(place))
+        return place in self._added and self._packages.brought(place, self._files.read(place))
 
     def _shadows(self, folder: str, name: str) -> bool:
         later = PATH_FOLDERS.index(folder) + 1 if folder in PATH_FOLDERS else 0
         for other in PATH_FOLDERS[later:]:
             place = f"{other}/{name}"
-            if place not in self._added and self._in_image(place):
+            if place not in self._added and self._files.in_image(place):
                 return True
         return False
-
-    def _in_image(self, path: str) -> bool:
-        try:
-            self._environment.original(path)
-        except FileNotFoundError:
-            return False
-        except EnvironmentLostError:
-            raise
-        except HarborError:
-            return True  # a link, as python3 is
-        return True
 
     def _file_of_image(self, change: Change, watched: Watched) -> None:
         """A program, library or module that the image brings, or that test tools look for."""
@@ -193,7 +177,7 @@ class _Judge:
         if change.kind == "deleted":
             self._deleted(change)
             return
-        content, before = self._read(change.path), self._original(change.path)
+        content, before = self._files.read(change.path), self._files.original(change.path)
         if content is not None and content == before:
             return
         kinds = {"program": "replaced-program", "library": "replaced-library"}
@@ -208,7 +192,7 @@ class _Judge:
         packages, first = package_folder(change.path)
         if watched.family != "python-module" or first.partition(".")[0] not in TEST_MODULES:
             return
-        if self._packages.brought(change.path, self._read(change.path)):
+        if self._packages.brought(change.path, self._files.read(change.path)):
             return
         message = f"is new in {packages}, and no package brought it so"
         self._add(change, "changed-module", "suspicious", message)
@@ -231,7 +215,7 @@ class _Judge:
         place.append(change.path)
         if watched.name not in TEST_MODULES and change.kind == "added":
             return
-        content = self._read(change.path)
+        content = self._files.read(change.path)
         if content is not None and content[4:8] == _UNCHECKED_PYC:
             message = "is compiled code that Python takes without a look at its source"
             self._add(change, "unchecked-cache", "suspicious", message, content)
@@ -239,7 +223,7 @@ class _Judge:
     def _python_startup(self, change: Change, watched: Watched) -> None:
         if change.kind == "deleted":
             return
-        content = self._read(change.path)
+        content = self._files.read(change.path)
         if change.path.endswith(".pth"):
             reason = signs.in_pth(_text(content)) or self._finder(change.path, _text(content))
             if not reason:
@@ -253,16 +237,16 @@ class _Judge:
         if "__editable___" not in text:
             return ""
         name = text.partition("import ")[2].partition(";")[0].strip()
-        content = self._read(f"{posixpath.dirname(path)}/{name}.py")
+        content = self._files.read(f"{posixpath.dirname(path)}/{name}.py")
         return signs.in_editable_finder(_text(content)) if content else ""
 
     def _plugin_entry(self, change: Change, watched: Watched) -> None:
-        content = None if change.kind == "deleted" else self._read(change.path)
+        content = None if change.kind == "deleted" else self._files.read(change.path)
         modules = signs.plugin_modules(_text(content))
         folder = posixpath.dirname(posixpath.dirname(change.path))
         for module in modules:
             place = f"{folder}/{module.partition(':')[0].replace('.', '/')}"
-            source = self._read(f"{place}.py") or self._read(f"{place}/__init__.py")
+            source = self._files.read(f"{place}.py") or self._files.read(f"{place}/__init__.py")
             by_package = self._packages.brought(change.path, content)
             message = f"makes {module[:80]!r} a plugin of pytest"
             if not by_package or source is None or b"/logs/verifier" in source:
@@ -273,8 +257,8 @@ class _Judge:
     def _always(self, change: Change, watched: Watched) -> None:
         if change.kind == "deleted" or change.path == "/etc/ld.so.conf.d":
             return
-        content = self._read(change.path)
-        if change.kind == "changed" and content == self._original(change.path):
+        content = self._files.read(change.path)
+        if change.kind == "changed" and content == self._files.original(change.path):
             return
         if watched.family == "loader" and self._packages.brought(change.path, content):
             return
@@ -291,15 +275,15 @@ class _Judge:
     def _by_content(self, change: Change, watched: Watched) -> None:
         if change.kind == "deleted":
             return
-        content = self._read(change.path)
+        content = self._files.read(change.path)
         if content is None:
             if change.type != "link":
                 self._add(change, watched.family, "information", "is there, and was not read")
             return
-        before = self._original(change.path) if change.kind == "changed" else None
+        before = self._files.original(change.path) if change.kind == "changed" else None
         if watched.family == "shell-startup" and change.kind == "added":
             # A new account's home is filled from here.
-            before = self._original(f"/etc/skel/{posixpath.basename(change.path)}")
+            before = self._files.original(f"/etc/skel/{posixpath.basename(change.path)}")
         if content == before or self._packages.brought(change.path, content):
             return
         reason = _reason(watched, _text(content), _text(before))
@@ -339,35 +323,6 @@ class _Judge:
             if code in ("loader", "replaced-library"):
                 # What was found there is remembered in it.
                 self._result.restore.append("/etc/ld.so.cache")
-
-    def _read(self, path: str) -> bytes | None:
-        """A file of the box; None where it is no small regular file, or too many were read."""
-        self._reads += 1
-        if self._reads > MAX_READ:
-            return None
-        limit = _MAX_PROGRAM_BYTES if path not in self._added else _SMALL
-        try:
-            return self._environment.read(path, max_bytes=limit)
-        except EnvironmentLostError:
-            raise
-        except (FileNotFoundError, HarborError):
-            return None
-
-    def _read_database(self, path: str) -> bytes | None:
-        try:
-            return self._environment.read(path, max_bytes=_MAX_PROGRAM_BYTES)
-        except EnvironmentLostError:
-            raise
-        except (FileNotFoundError, HarborError):
-            return None
-
-    def _original(self, path: str) -> bytes | None:
-        try:
-            return self._environment.original(path)
-        except EnvironmentLostError:
-            raise
-        except (FileNotFoundError, HarborError):
-            return None
 
 
 def _reason(watched: Watched, text: str, before: str) -> str:

@@ -10,24 +10,28 @@ import base64
 import csv
 import hashlib
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pytest_harbor.environment.base import Change
+from pytest_harbor.integrity.reading import BoxFiles
 
 MAX_DATABASE_FILES = 1000
-Read = Callable[[str], bytes | None]
+_MAX_ORIGINALS = 200
+_DPKG = "/var/lib/dpkg/info"
+_FEW = 8
 
 
 class PackageFiles:
     """Files that packages brought since the image was made; read as far as one is asked for."""
 
-    def __init__(self, changes: Sequence[Change], read: Read, read_original: Read) -> None:
-        self._read = read
-        self._read_original = read_original
+    def __init__(self, changes: Sequence[Change], files: BoxFiles) -> None:
+        self._files = files
         databases = [c for c in changes if _is_database(c.path)]
         self._waiting = [c.path for c in databases if c.kind != "deleted"][:MAX_DATABASE_FILES]
-        self._gone = [c for c in databases if c.kind != "added"][:MAX_DATABASE_FILES]
+        self._gone = [c for c in databases if c.kind != "added"][:_MAX_ORIGINALS]
+        self._many = sum(path.startswith(_DPKG) for path in self._waiting) > _FEW
+        self._fetched: Mapping[str, bytes] = {}
         self._projects = {_project(p) for p in self._waiting if p.endswith("/RECORD")}
         self._digests: dict[str, tuple[str, str]] = {}
         self._listed: set[str] = set()
@@ -68,15 +72,19 @@ class PackageFiles:
 
     def _load_next(self) -> None:
         path = self._waiting.pop(0)
-        if (data := self._read(path)) is not None:
+        if self._many and path.startswith(_DPKG):
+            self._many, self._fetched = False, self._files.folder(_DPKG)
+        known = path in self._fetched
+        data = self._fetched[path] if known else self._files.database(path)
+        if data is not None:
             self._take(path, data.decode("utf-8", "replace"))
 
     def _load_before(self) -> dict[str, bool]:
         """What changed packages had in the image → whether the package is there still."""
         before: dict[str, bool] = {}
         for change in self._gone:
-            if (data := self._read_original(change.path)) is not None:
-                old = PackageFiles((), self._read, self._read_original)
+            if (data := self._files.original(change.path)) is not None:
+                old = PackageFiles((), self._files)
                 old._take(change.path, data.decode("utf-8", "replace"))
                 stays = change.kind != "deleted" or _project(change.path) in self._projects
                 before.update(dict.fromkeys({*old._listed, *old._digests}, stays))
@@ -117,7 +125,7 @@ class PackageFiles:
 
 
 def _is_database(path: str) -> bool:
-    if path.startswith("/var/lib/dpkg/info/"):
+    if path.startswith(f"{_DPKG}/"):
         return path.endswith((".md5sums", ".list"))
     return path == "/lib/apk/db/installed" or path.endswith(".dist-info/RECORD")
 

@@ -1,12 +1,14 @@
 """What of a box's changes is suspicious, what is only told, and what is nobody's business."""
 
 import hashlib
+import io
+import tarfile
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from pytest_harbor.environment.base import Change, Environment
+from pytest_harbor.environment.base import Change, DownloadLimits, Environment
 from pytest_harbor.errors import TransferError
 from pytest_harbor.integrity.compare import Comparison, compare
 
@@ -22,6 +24,15 @@ class Box:
     def read(self, path: str, *, max_bytes: int) -> bytes:
         self.asked += 1
         return self._one(self.now, path)
+
+    def archive(self, source: str, sink: Any, *, limits: DownloadLimits) -> None:
+        self.asked += 1
+        with tarfile.open(fileobj=sink, mode="w") as tar:
+            for path, text in self.now.items():
+                if path.startswith(f"{source}/"):
+                    entry = tarfile.TarInfo(path.lstrip("/"))
+                    entry.size = len(text.encode())
+                    tar.addfile(entry, io.BytesIO(text.encode()))
 
     def original(self, path: str) -> bytes:
         self.asked += 1
@@ -332,6 +343,12 @@ def test_ordinary_work_costs_no_further_request() -> None:
     now = {f"/app/{number}.py": "x" for number in range(500)} | {"/usr/local/bin/hello": "x"}
     _, box = judged(now)
     assert box.asked == 0
+
+
+def test_many_packages_cost_one_request() -> None:
+    name = "many packages"
+    _, box = judged(*HONEST[name][:2])
+    assert box.asked < 5
 
 
 def test_digests_are_the_evidence() -> None:
