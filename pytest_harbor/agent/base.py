@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from pytest_harbor.agent.model_route import ModelRoute
 from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_harbor.agent.mcp import McpServerSpec
     from pytest_harbor.agent.mcp_client import McpConnection
-    from pytest_harbor.environment.base import Environment
+    from pytest_harbor.environment.base import Environment, ImageLayer
     from pytest_harbor.result.trajectory import Trajectory
     from pytest_harbor.task.model import Step, Task
     from pytest_harbor.task.network import Endpoint
@@ -59,6 +60,9 @@ class AgentContext:
         trajectory: Takes the agent's steps as they happen; written to
             ``logs_dir/trajectory.json`` when the phase ends, however it ends. Counts that the
             agent leaves empty are filled from it.
+        model: The way to the model from inside the environment, for agents with
+            :attr:`Agent.model_wires`; None in ``setup``, and for all others.
+        network_is_public: Whether the environment's network lets everything through now.
     """
 
     task: Task
@@ -78,6 +82,8 @@ class AgentContext:
     mcp_servers: tuple[McpServerSpec, ...] = ()
     skills_dir: str | None = None
     trajectory: TrajectoryBuilder = field(default_factory=TrajectoryBuilder)
+    model: ModelRoute | None = None
+    network_is_public: bool = True
 
     def open_log(self, name: str) -> BinaryIO:
         """Open ``logs_dir/name`` for writing; the caller closes it."""
@@ -140,6 +146,13 @@ class Agent(ABC):
     endpoints: tuple[Endpoint, ...] = ()
     """Servers that stay reachable while this agent is set up and works, whatever the policy
     says: its model's API, where it runs inside the environment. They stand in the result."""
+    model_wires: tuple[str, ...] = ()
+    """Protocols by which the agent calls its model from inside the environment: ``anthropic``,
+    ``openai``, ``gemini``. With any, it is given a way to its model, ``context.model``, which
+    leads through the model gateway unless the run says otherwise."""
+    base_url: str | None = None
+    """Where the model's provider is, in place of its own address; of agents with
+    :attr:`model_wires`."""
     uses_task_tools: bool = True
     """False: the task's MCP servers and skills mean nothing to this agent."""
     supports_mcp: bool = True
@@ -157,6 +170,17 @@ class Agent(ABC):
             UnsupportedError: It cannot; the trial is skipped with the reason.
             HarborError: Something is missing that must be mended first.
         """
+
+    def layers(self, timeout_sec: float | None) -> tuple[ImageLayer, ...]:
+        """What is to be installed on top of the environment's image, once for all trials.
+
+        Environments that can do no such thing leave it out, so :meth:`setup` looks whether
+        it is there.
+
+        Args:
+            timeout_sec: Limit of an install; None: no limit.
+        """
+        return ()
 
     def setup(self, environment: Environment, context: AgentContext) -> None:
         """Make the environment ready for :meth:`run`: install tools, write settings.

@@ -83,7 +83,7 @@ class CommandAgent(Agent):
                 merge_streams=True,
             )
         context.exit_code = result.exit_code
-        _raise_for(result, context)
+        raise_for_status(result, context)
 
     def _env(self, instruction: str, context: AgentContext) -> dict[str, str]:
         # Linux takes no variable of 128 KiB, and all of them count against one limit.
@@ -101,7 +101,14 @@ def _tool_variables(context: AgentContext) -> dict[str, str]:
     return variables
 
 
-def _raise_for(result: ExecResult, context: AgentContext) -> None:
+def raise_for_status(result: ExecResult, context: AgentContext) -> None:
+    """Say how an agent's command failed, if it did.
+
+    Raises:
+        AgentTimeoutError: Its time was over.
+        AgentUnableError: It could not work, by what it printed last.
+        NonZeroAgentExitCodeError: It ended with a status other than 0.
+    """
     if result.timed_out:
         raise AgentTimeoutError(f"agent timed out after {context.timeout_sec:g} s")
     if not result.exit_code:

@@ -1,0 +1,1 @@
+"""One module per tool, and the texts of settings that several share."""

@@ -1,0 +1,107 @@
+"""Scripts that install a tool: for ``sh``, run by root, with a network.
+
+Each ends early where the image has the wanted version already, and leaves everything of
+the tool below its own folder.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from pytest_harbor.agent.cli.entry import CliEntry, NpmPackage, PipPackage
+from pytest_harbor.environment.base import ImageLayer
+
+_SYSTEM_PACKAGES = """\
+set -eu
+umask 022
+cd /
+export DEBIAN_FRONTEND=noninteractive
+add_packages() {
+  if command -v apt-get >/dev/null; then
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends "$@"
+    rm -rf /var/lib/apt/lists/*
+  elif command -v dnf >/dev/null; then dnf install -y -q "$@"
+  elif command -v yum >/dev/null; then yum install -y -q "$@"
+  elif command -v apk >/dev/null; then apk add --no-cache "$@"
+  else echo "no package manager is known here (apt-get, dnf, yum, apk); needed: $*" >&2; exit 1
+  fi
+}
+"""
+
+# The loop is for registries that answer badly now and then, which an install of hundreds
+# of files is likely to meet.
+_NPM = """\
+command -v npm >/dev/null || add_packages nodejs npm
+for try in 1 2 3; do
+  if npm install --global --prefix {folder} --no-audit --no-fund --loglevel=error {packages}; then
+    break
+  fi
+  [ "$try" != 3 ] || exit 1
+  sleep 5
+done
+"""
+
+_PIP = """\
+fits() {{
+  "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null
+}}
+python=
+for one in python3.13 python3.12 python3.11 python3.10 python3; do
+  if fits "$one"; then python=$one; break; fi
+done
+if [ -z "$python" ]; then
+  venv=
+  if command -v apt-get >/dev/null; then venv=python3-venv; fi
+  add_packages python3 $venv
+  python=python3
+fi
+{more}"$python" -m venv {folder}
+{folder}/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir {packages}
+"""
+
+
+def install_script(entry: CliEntry, version: str) -> str:
+    """The script that installs one version of a tool."""
+    folder = shlex.quote(entry.folder)
+    check = f"{entry.folder}/bin/{entry.binary} --version\n"
+    if isinstance(entry.package, NpmPackage):
+        return _SYSTEM_PACKAGES + _npm(entry.package, version, folder) + check
+    return _SYSTEM_PACKAGES + _pip(entry.package, version, folder)
+
+
+def _npm(package: NpmPackage, version: str, folder: str) -> str:
+    wanted = [f"{package.name}@{version}"]
+    if package.node is not None:
+        # The package of that name brings Node itself, whatever the distribution's is.
+        wanted.append(f"node@{package.node}")
+    return _NPM.format(folder=folder, packages=shlex.join(wanted))
+
+
+def _pip(package: PipPackage, version: str, folder: str) -> str:
+    more = f"add_packages {shlex.join(package.packages)}\n" if package.packages else ""
+    wanted = package.name if version == "latest" else f"{package.name}=={version}"
+    return _PIP.format(folder=folder, packages=shlex.quote(wanted), more=more)
+
+
+def install_layer(entry: CliEntry, version: str, timeout_sec: float | None) -> ImageLayer:
+    """A tool as a layer of an image."""
+    # A virtual environment needs the Python that it was made with, and so stays with it.
+    is_alone = isinstance(entry.package, NpmPackage)
+    return ImageLayer(
+        name=entry.name,
+        script=install_script(entry, version),
+        key=version,
+        folder=entry.folder if is_alone else "",
+        timeout_sec=timeout_sec,
+    )
+
+
+def present_command(entry: CliEntry) -> str:
+    """A command that succeeds where the tool is there."""
+    return f"{path_line(entry)}command -v {shlex.quote(entry.binary)}"
+
+
+def path_line(entry: CliEntry) -> str:
+    """Lets the shell find the tool; one that the image brings comes second."""
+    return f'export PATH="{entry.folder}/bin:$PATH"\n'
