@@ -197,7 +197,11 @@ def usage(trials: list[dict[str, Any]]) -> str:
     for name, text in _USAGE.items():
         known = [trial[name] for trial in trials if trial.get(name) is not None]
         if known:
-            apart = "" if len(known) == len(trials) else f" (known of {len(known)} trials)"
+            apart = (
+                ""
+                if len(known) == len(trials)
+                else f" (known of {len(known)} of {len(trials)} trials)"
+            )
             parts.append(text.format(sum(known)) + apart)
     return "; ".join(parts)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pytest_harbor.plugin.terminal import TrialReporter, rate
+from pytest_harbor.plugin.terminal import TrialReporter, rate, usage
 
 
 def trial(reward: float | None = None, category: str = "reward", **more: Any) -> dict[str, Any]:
@@ -97,3 +97,12 @@ def test_a_worker_that_crashed_leaves_a_trial_without_a_result(
 ) -> None:
     done = known(pytestconfig, report("???", "failed"))
     assert done == {"outcome": "error"}
+
+
+def test_tokens_and_cost_are_summed_where_they_are_known() -> None:
+    counted = {"input_tokens": 1500, "cache_tokens": 500, "output_tokens": 20, "cost_usd": 0.25}
+    assert usage([counted, counted]) == (
+        "3,000 tokens read; 1,000 of them cached; 40 tokens written; 0.5000 USD"
+    )
+    assert usage([counted, {}]).startswith("1,500 tokens read (known of 1 of 2 trials); ")
+    assert usage([{}]) == ""
