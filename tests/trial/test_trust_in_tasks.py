@@ -139,3 +139,21 @@ def test_an_image_that_cannot_be_had_means_no_verdict_and_says_what_helps(make_t
     assert suspicious(result) == {"reward-in-reach"}
     ran.run.stdout.fnmatch_lines(["*--harbor-gateway-image*"])
     assert "sleep 300" in json.dumps(integrity(result)["left_running"])
+
+
+@pytest.mark.parametrize(("args", "place"), [([], "private"), (["--harbor-isolate"], "isolated")])
+def test_under_a_network_policy(make_task, run_tasks, listener, args, place):
+    """Wherever it grades, the verifier's own policy holds: this machine's port is not allowed."""
+    make_task(
+        toml='network_mode = "allowlist"\nallowed_hosts = ["198.51.100.7"]\n',
+        test=f"""\
+        #!/bin/bash
+        r=0; grep -q ok /app/out.txt && r=1
+        timeout 3 bash -c '</dev/tcp/{listener.address}/{listener.port}' && r=0
+        echo "$r" > /logs/verifier/reward.txt
+        """,
+    )
+    ran = run_tasks("tasks", f"--harbor-agent-command={SERVE}", *args)
+    ran.run.assert_outcomes(passed=1)
+    assert integrity(ran.one())["grading"] == place
+    assert listener.visits() == 0
