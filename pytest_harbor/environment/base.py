@@ -9,196 +9,27 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from pytest_harbor.environment.request import EnvironmentRequest, ImageLayer
+from pytest_harbor.environment.values import (
+    DEFAULT_LIMITS,
+    Change,
+    DownloadLimits,
+    DownloadReport,
+    ExecResult,
+    RunningProcess,
+)
 from pytest_harbor.errors import EnvironmentFault, UnsupportedError
 from pytest_harbor.result.network import RefusedConnection
 from pytest_harbor.task.network import NetworkPolicy
 
 if TYPE_CHECKING:
     from pytest_harbor.environment.process import Process
-    from pytest_harbor.task.config import EnvironmentConfig
-    from pytest_harbor.task.reader import Task
 
-OUTPUT_TAIL_BYTES = 64 * 1024
-"""How much of a command's output :class:`ExecResult` keeps in memory, per stream."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExecResult:
-    """How one command ended.
-
-    Attributes:
-        exit_code: The command's status; 128 + n after signal n; None when it was cut
-            off by its time limit.
-        stdout: The last bytes of standard output as text, at most ``OUTPUT_TAIL_BYTES``;
-            bytes that are not UTF-8 are replaced.
-        stderr: The same for standard error; empty when the streams were merged.
-        duration_sec: Wall clock in seconds.
-        timed_out: The limit was reached; the command and everything that it started
-            are dead.
-        output_bytes: How many bytes the command wrote in all.
-        out_of_memory: The environment's memory limit was hit while the command ran.
-    """
-
-    exit_code: int | None
-    stdout: str
-    stderr: str
-    duration_sec: float
-    timed_out: bool = False
-    output_bytes: int = 0
-    out_of_memory: bool = False
-
-    @property
-    def output(self) -> str:
-        """Both streams, standard output first."""
-        return self.stdout + self.stderr
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadLimits:
-    """Bounds for what is taken out of an environment, whose content is hostile.
-
-    Attributes:
-        total_bytes: Over all files.
-        files: Number of files and folders.
-    """
-
-    total_bytes: int = 2 * 1024**3
-    files: int = 100_000
-
-
-DEFAULT_LIMITS = DownloadLimits()
-
-
-@dataclass(frozen=True, slots=True)
-class DownloadReport:
-    """What a download left behind.
-
-    Attributes:
-        files: Paths that were written, relative to the target, sorted.
-        skipped: Relative path to the reason why it was not written.
-        complete: False when a limit ended the download early.
-    """
-
-    files: tuple[str, ...] = ()
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    complete: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One path that differs from the image.
-
-    Attributes:
-        path: Absolute, in the box.
-        kind: ``added``, ``changed`` (content, mode, owner or time; or what lies in a
-            folder) or ``deleted``.
-        type: What is there now: ``file``, ``folder``, ``link`` or ``other``; empty where
-            nothing is or the backend cannot tell.
-        target: Where a link leads, as it is written; empty for anything else, or where the
-            backend cannot tell.
-    """
-
-    path: str
-    kind: Literal["added", "changed", "deleted"]
-    type: Literal["file", "folder", "link", "other", ""] = ""
-    target: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningProcess:
-    """A process of the box, as it is seen from outside.
-
-    Attributes:
-        pid: On the engine's machine.
-        parent: The same of its parent.
-        command: Its command line, as it tells itself; anything may stand there.
-    """
-
-    pid: int
-    parent: int
-    command: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImageLayer:
-    """A tool that is installed on top of a box's image, once for all its boxes.
-
-    Attributes:
-        name: The tool's, for people and names on the engine.
-        script: Text for ``sh``, run by root with a network.
-        key: What else decides what the script makes, as the tool's version.
-        folder: Where the tool lies: nothing else of what the script does gets into the
-            image; empty: everything does.
-        timeout_sec: Limit of the script; None: no limit.
-    """
-
-    name: str
-    script: str
-    key: str = ""
-    folder: str = ""
-    timeout_sec: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class EnvironmentRequest:
-    """What a trial wants of a backend; a backend is a callable from this to an environment.
-
-    Attributes:
-        task: The task as read.
-        config: The table that describes the box: ``[environment]``, or a verifier's own.
-        build_folder: Folder of the box's ``Dockerfile`` or compose file; may not exist.
-        trial_name: Name of the trial, for labels and names on the engine.
-        run_id: The run that everything made belongs to.
-        env: Variables of every command, resolved; values may be secret.
-        role: ``"agent"``: the box that the agent works in; ``"verifier"``: a box of the
-            verifier's own, which has no part in the agent's network or files.
-        network: Every policy that the box will have, in order, without repetitions; the
-            first holds from its start, the others from :meth:`Environment.set_network_policy`.
-        uplink: Name of a network on the engine through which the box reaches the outside;
-            None: one of the run's own.
-        gateway_image: A ready image with the tools that hold a policy, for engines that
-            cannot build one; None: the backend makes its own where it needs one.
-        runtime: The engine's runtime for the box's containers, as ``runsc``; None: its default.
-        hardened: Programs may not gain rights by set-id bits (``no-new-privileges``).
-        cpus: Number of cores; None: no limit.
-        memory_mb: MiB; None: no limit.
-        storage_mb: MiB; None: no limit; backends that cannot limit it say so in a note.
-        rebuild: Build the image even if it is there.
-        layers: What the box has on top of its image; a backend that cannot do that leaves
-            them out, and whoever asked looks and installs by itself.
-        allow_privileged: The task's compose file may ask for rights over the host.
-        build_log: File on this machine for the log of a build.
-        services_dir: Folder on this machine for the logs of further services.
-        filter_data: Wraps a log on its way there, to take secrets out.
-        labels: For everything made, beside the backend's own.
-    """
-
-    task: Task
-    config: EnvironmentConfig
-    build_folder: Path
-    trial_name: str
-    run_id: str
-    env: Mapping[str, str]
-    role: Literal["agent", "verifier"] = "agent"
-    network: tuple[NetworkPolicy, ...] = (NetworkPolicy(),)
-    uplink: str | None = None
-    gateway_image: str | None = None
-    runtime: str | None = None
-    hardened: bool = False
-    cpus: float | None = None
-    memory_mb: int | None = None
-    storage_mb: int | None = None
-    rebuild: bool = False
-    layers: tuple[ImageLayer, ...] = ()
-    allow_privileged: bool = False
-    build_log: Path | None = None
-    services_dir: Path | None = None
-    filter_data: Callable[[BinaryIO], BinaryIO] | None = None
-    labels: Mapping[str, str] = field(default_factory=dict)
+__all__ = ["DEFAULT_LIMITS", "Change", "DownloadLimits", "DownloadReport", "Environment"]
+__all__ += ["EnvironmentRequest", "ExecResult", "ImageLayer", "RunningProcess"]
 
 
 class Environment(ABC):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_harbor.environment.base import OUTPUT_TAIL_BYTES
 from pytest_harbor.environment.docker import DockerEnvironment
+from pytest_harbor.environment.values import OUTPUT_TAIL_BYTES
 from pytest_harbor.errors import EnvironmentLostError, EnvironmentStartError
 
 MakeBox = Callable[..., DockerEnvironment]

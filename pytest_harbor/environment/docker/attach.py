@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 import requests
 
-from pytest_harbor.environment.base import OUTPUT_TAIL_BYTES
+from pytest_harbor.environment.values import OUTPUT_TAIL_BYTES
 
 STDERR = 2
 
