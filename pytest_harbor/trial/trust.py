@@ -23,11 +23,11 @@ from pytest_harbor.errors import (
 )
 from pytest_harbor.integrity.compare import Comparison, compare
 from pytest_harbor.integrity.late import late_findings
-from pytest_harbor.integrity.leftovers import tests_in_image
+from pytest_harbor.integrity.leftovers import laid_out_in_image, tests_in_image
 from pytest_harbor.integrity.outcome import outcome_findings
 from pytest_harbor.result.integrity import IntegrityFinding, IntegrityReport
 from pytest_harbor.result.work import Work
-from pytest_harbor.task.layout import LOGS_DIR, TESTS_DIR, VERIFIER_LOGS
+from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR, VERIFIER_LOGS
 from pytest_harbor.task.model import Task
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord
@@ -40,6 +40,9 @@ NEEDS_SERVICES = "needs_services"
 _MAX_COMMANDS = 20
 _COMMAND_CHARS = 200
 _LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
+
+# Trials of a task share its image, which is looked at once.
+_LAID_OUT: dict[tuple[str, Path], Sequence[IntegrityFinding]] = {}
 
 Observed = Callable[[Environment], AbstractContextManager[None]]
 
@@ -68,6 +71,7 @@ class Trust:
         self._plan = plan
         self._record = record
         self._watches = False
+        self._in_image: Sequence[IntegrityFinding] = ()
         options = plan.options
         self._isolates = options.isolate and not needs_services(plan.task, options.isolate_except)
 
@@ -88,8 +92,27 @@ class Trust:
     def begin(self, environment: Environment) -> None:
         """The agent is about to work for the first time."""
         if not self._watches:
-            environment.begin_watch()
             self._watches = True
+            self._in_image = self._laid_out(environment)
+            environment.begin_watch()
+
+    def _laid_out(self, environment: Environment) -> Sequence[IntegrityFinding]:
+        """Tests in a ready image; what an image is built from is looked at on this machine."""
+        task = self._plan.task
+        image = task.config.environment.docker_image
+        if not image:
+            return ()
+        known = _LAID_OUT.get((image, task.path))
+        if known is None:
+            tests = [folder for work in self._plan.works for folder in work.tests]
+            hidden = {TESTS_DIR: tests, SOLUTION_DIR: [task.solution_dir]}
+            try:
+                known = tuple(laid_out_in_image(environment, hidden))
+            except (EnvironmentFault, OSError) as error:
+                self._record.note(f"whether {image} holds the task's tests was not seen: {error}")
+                return ()
+            _LAID_OUT[image, task.path] = known
+        return known
 
     def look_before_separate(self, environment: Environment, work: Work) -> None:
         """Look at a box that another one grades: nothing in it touches the reward."""
@@ -147,7 +170,7 @@ class Trust:
         integrity.findings += outcome_findings(
             report.reward, report.ctrf, folder / OUTPUT_FILE, plan.tests
         )
-        integrity.findings += self._leftovers(plan)
+        integrity.findings += [*self._leftovers(plan), *self._in_image]
         integrity.findings.sort(key=lambda finding: finding.level != "suspicious")
 
     def _leftovers(self, plan: WorkPlan) -> Sequence[IntegrityFinding]:

@@ -2,6 +2,7 @@
 
 import json
 
+import docker
 import pytest
 
 pytestmark = pytest.mark.docker
@@ -157,3 +158,31 @@ def test_under_a_network_policy(make_task, run_tasks, listener, args, place):
     ran.run.assert_outcomes(passed=1)
     assert integrity(ran.one())["grading"] == place
     assert listener.visits() == 0
+
+
+@pytest.fixture
+def ready_image(engine, tmp_path):
+    """An image that somebody made with the tests in it."""
+    (tmp_path / "test.sh").write_text(PAYS)
+    (tmp_path / "Dockerfile").write_text(
+        "FROM debian:bookworm-slim\nWORKDIR /app\n"
+        "COPY test.sh /tests/test.sh\nRUN mkdir /solution\n"
+    )
+    client = docker.from_env()
+    image, _ = client.images.build(path=str(tmp_path), tag="pytest-harbor-test-ready:1")
+    yield "pytest-harbor-test-ready:1"
+    client.images.remove(image.id, force=True)
+    client.close()
+
+
+PAYS = "#!/bin/bash\necho 1 > /logs/verifier/reward.txt\n"
+
+
+def test_tests_in_a_ready_image_are_told(make_task, run_tasks, ready_image):
+    make_task(
+        toml=f'docker_image = "{ready_image}"\n', test=PAYS, remove=("environment/Dockerfile",)
+    )
+    ran = run_tasks("tasks")
+    ran.run.assert_outcomes(passed=1)
+    found = {one["path"]: one["level"] for one in integrity(ran.one())["findings"]}
+    assert found == {"/tests/test.sh": "suspicious", "/solution": "information"}
