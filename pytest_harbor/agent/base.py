@@ -62,7 +62,7 @@ class AgentContext:
             agent leaves empty are filled from it.
         model: The way to the model from inside the environment, for agents with
             :attr:`Agent.model_wires`; None in ``setup``, and for all others.
-        network_is_public: Whether the environment's network lets everything through now.
+        network_is_public: Whether the network lets everything through while the agent works.
     """
 
     task: Task

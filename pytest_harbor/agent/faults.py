@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_harbor.errors import AgentUnableError
+from pytest_harbor.errors import AgentFault, AgentUnableError
 
 _LOOKED_AT_CHARS = 4000
 _SHOWN_CHARS = 150
@@ -35,6 +35,36 @@ class ApiOverloadedError(AgentUnableError):
 
 class NetworkConnectionError(AgentUnableError):
     """The provider cannot be reached."""
+
+
+class ApiInternalServerError(AgentUnableError):
+    """The provider failed."""
+
+
+class ApiConnectionClosedError(AgentUnableError):
+    """The provider's answer broke off."""
+
+
+class ApiResponseStalledError(AgentUnableError):
+    """The provider's answer stopped coming."""
+
+
+class ModelNotFoundError(AgentUnableError):
+    """The provider does not know the model."""
+
+
+class UnknownApiError(AgentUnableError):
+    """Something is wrong on the provider's side that fits nothing else."""
+
+
+class AgentModelLimitError(AgentFault):
+    """A limit of the run's on calls, tokens or cost ended the agent; its work is graded."""
+
+
+def named_fault(name: str, reason: str) -> AgentUnableError:
+    """The error of one of these names."""
+    kinds = {kind.__name__: kind for kind in AgentUnableError.__subclasses__()}
+    return kinds.get(name, AgentUnableError)(reason)
 
 
 # A status or a phrase counts only as a client of a provider words it. The work itself may be

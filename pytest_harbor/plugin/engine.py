@@ -70,6 +70,7 @@ def clean_up(config: pytest.Config) -> None:
     A worker removes what only it knows of, and leaves the rest to the controller.
     """
     _close_gateways(config)
+    _close_model_gateways()
     if not _met(config):
         return
     current = job(config)
@@ -92,6 +93,13 @@ def _close_gateways(config: pytest.Config) -> None:
     run_id = job(config).run_id
     close = sys.modules[name].close_gateways
     _warn_of_failure(config, lambda: close(engine_of_run(run_id)))
+
+
+def _close_model_gateways() -> None:
+    """Stop what listens for agents in containers, if this process has any."""
+    name = "pytest_harbor.trial.model_access"
+    if name in sys.modules:
+        sys.modules[name].close_model_gateways()
 
 
 def prepare(config: pytest.Config) -> None:

@@ -36,6 +36,7 @@ class Job(NamedTuple):
     @property
     def options(self) -> RunOptions:
         """The settings as the engine layer takes them."""
+        from pytest_harbor.model_gateway.limits import SessionLimits
         from pytest_harbor.trial.limits import Multipliers
         from pytest_harbor.trial.plan import RunOptions
 
@@ -63,6 +64,8 @@ class Job(NamedTuple):
             gateway_image=wanted.gateway_image,
             runtime=wanted.runtime,
             hardened=wanted.hardened,
+            model_gateway=wanted.model_gateway,
+            model_limits=SessionLimits(wanted.max_calls, wanted.max_tokens, wanted.max_cost_usd),
             isolate=wanted.isolate,
             isolate_except=wanted.isolate_except,
             fails_on_tamper=wanted.on_tamper == "fail",

@@ -16,6 +16,7 @@ from pytest_harbor.plugin.option_values import (
     above_zero,
     assignment,
     finite,
+    gateway_choice,
     image_template,
     keep_choice,
     model_name,
@@ -245,6 +246,38 @@ OPTIONS = (
         "Programs in containers may not gain rights by set-id bits; breaks sudo and su",
         None,
         "bool",
+    ),
+    Option(
+        "--harbor-gateway",
+        "Whether agents in containers call their model through the model gateway on this machine, "
+        "which keeps the keys and records the calls: auto (those that can), on or off "
+        "(default: auto)",
+        gateway_choice,
+        "string",
+        "auto|on|off",
+    ),
+    Option(
+        "--harbor-max-calls",
+        "Model calls that one trial may make through the model gateway (default: no limit)",
+        whole_from_one,
+        "int",
+        "N",
+    ),
+    Option(
+        "--harbor-max-tokens",
+        "Tokens, read and written, that one trial may take through the model gateway "
+        "(default: no limit)",
+        whole_from_one,
+        "int",
+        "N",
+    ),
+    Option(
+        "--harbor-max-cost",
+        "US dollars that one trial may cost at the model gateway; for models with a known price "
+        "(default: no limit)",
+        above_zero,
+        "float",
+        "USD",
     ),
     Option(
         "--harbor-isolate",

@@ -129,6 +129,13 @@ def tamper_choice(text: str) -> str:
     return text
 
 
+def gateway_choice(text: str) -> str:
+    """Check for ``auto``, ``on`` or ``off``."""
+    if text not in ("auto", "on", "off"):
+        raise argparse.ArgumentTypeError(f"expected 'auto', 'on' or 'off', got {text!r}")
+    return text
+
+
 def env_table(specs: Iterable[str]) -> dict[str, str]:
     """Give names and values; a name alone becomes a template for its own variable."""
     split = (spec.partition("=") for spec in specs)

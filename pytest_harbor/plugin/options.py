@@ -53,6 +53,10 @@ class Settings:
         gateway_image: Ready image of the gateway; None: made where needed.
         runtime: The engine's runtime of containers; None: its default.
         hardened: Programs in containers may not gain rights.
+        model_gateway: Whether agents call their model through the gateway on this machine.
+        max_calls: Model calls of one trial; None: no limit.
+        max_tokens: Its tokens.
+        max_cost_usd: Its cost in US dollars.
         isolate: Shared verifiers grade in a fresh container.
         isolate_except: Glob patterns of the tasks that do not.
         on_tamper: Whether findings of tampering ``"fail"`` a trial or are for its ``"report"``.
@@ -87,6 +91,10 @@ class Settings:
     gateway_image: str | None
     runtime: str | None
     hardened: bool
+    model_gateway: Literal["auto", "on", "off"]
+    max_calls: int | None
+    max_tokens: int | None
+    max_cost_usd: float | None
     isolate: bool
     isolate_except: tuple[str, ...]
     on_tamper: Literal["report", "fail"]
@@ -166,6 +174,10 @@ def _resolve(config: pytest.Config) -> Settings:
         gateway_image=value["gateway_image"],
         runtime=value["runtime"],
         hardened=bool(value["hardened"]),
+        model_gateway=value["gateway"] or "auto",
+        max_calls=value["max_calls"],
+        max_tokens=value["max_tokens"],
+        max_cost_usd=value["max_cost"],
         isolate=bool(value["isolate"]),
         isolate_except=tuple(dict.fromkeys(value["isolate_except"] or ())),
         on_tamper=value["on_tamper"] or ("fail" if value["isolate"] else "report"),

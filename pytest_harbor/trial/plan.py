@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from pytest_harbor.agent.base import Agent
 from pytest_harbor.environment.base import EnvironmentRequest
+from pytest_harbor.model_gateway.limits import SessionLimits
 from pytest_harbor.task.artifacts import ArtifactEntry
 from pytest_harbor.task.config import CollectConfig, EnvironmentConfig, HealthcheckConfig
 from pytest_harbor.task.model import Step, Task, VerifierBox
@@ -22,6 +23,7 @@ from pytest_harbor.task.template import (
     secret_values,
 )
 from pytest_harbor.trial.limits import Multipliers
+from pytest_harbor.trial.model_access import ModelAccess, model_access
 from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork
 from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.trial.secrets import Redactor
@@ -50,6 +52,9 @@ class RunOptions:
         gateway_image: A ready image with the tools that hold a policy; None: made where needed.
         runtime: The engine's runtime for boxes; None: its default.
         hardened: Programs in a box may not gain rights by set-id bits.
+        model_gateway: Whether agents in a box call their model through the model gateway;
+            ``auto``: those that can.
+        model_limits: What the calls of one trial may come to.
         isolate: Shared verifiers grade in a fresh box made from the agent's files.
         isolate_except: Patterns of tasks that are graded with what the agent left running.
         fails_on_tamper: Suspicious findings that were not undone keep a trial from passing.
@@ -71,6 +76,8 @@ class RunOptions:
     gateway_image: str | None = None
     runtime: str | None = None
     hardened: bool = False
+    model_gateway: Literal["auto", "on", "off"] = "auto"
+    model_limits: SessionLimits = field(default_factory=SessionLimits)
     isolate: bool = False
     isolate_except: tuple[str, ...] = ()
     fails_on_tamper: bool = False
@@ -136,6 +143,7 @@ class TrialPlan:
     setup_timeout_sec: float | None
     environment_env: Mapping[str, str] = field(repr=False)
     tools: AgentTools
+    access: ModelAccess
 
     @property
     def redactor(self) -> Redactor:
@@ -152,7 +160,7 @@ class TrialPlan:
             for name, value in self.options.agent_env.items()
             if is_sensitive_name(name) or len(value) >= MIN_KEY_CHARS
         ]
-        return Redactor([*secrets, *self.tools.secrets])
+        return Redactor([*secrets, *self.tools.secrets, *self.access.secrets])
 
     @property
     def _builds_again(self) -> bool:
@@ -243,6 +251,7 @@ class TrialPlan:
             memory_mb=_scaled(wanted.memory_mb, factor),
             storage_mb=_scaled(wanted.storage_mb, factor),
             rebuild=self._builds_again and role == "agent",
+            layers=self.agent.layers(self.setup_timeout_sec) if role == "agent" else (),
             allow_privileged=self.options.allow_privileged,
             build_log=record.build_log(role),
             services_dir=record.path / "services" / role,
@@ -269,7 +278,10 @@ def plan_trial(
     """
     require_supported(task)
     agent.check(task)
-    network = network.within(options.network).for_agent(agent.endpoints)
+    access = model_access(agent, model, options, os.environ)
+    options = replace(options, agent_env=access.agent_env)
+    endpoints = (*agent.endpoints, *access.endpoints)
+    network = network.within(options.network).for_agent(endpoints)
     steps: tuple[Step | None, ...] = task.steps or (None,)
     works = tuple(
         _plan_work(task, step, policies, options.multipliers)
@@ -291,6 +303,7 @@ def plan_trial(
             task.config.environment.env, os.environ, where="[environment.env]"
         ),
         tools=agent_tools(task, agent, options.agent_env, os.environ),
+        access=access,
     )
 
 

@@ -111,6 +111,7 @@ class Trial:
             UnsupportedError: The backend cannot give it, or a verifier's; nothing was built.
             EnvironmentFault: It cannot be had; the trial is over.
         """
+        self.plan.access.open(self.record)
         with self._phases.phase(self.result, "environment", "", environment):
             for request in self.plan.boxes(self.record, self._labels):
                 require_control(environment, request)
@@ -136,6 +137,7 @@ class Trial:
                 if not self._run_work(number, work, environment, verifier):
                     break
         self._network.leave()
+        self.plan.access.close()
         self._settle()
         return self.result
 
@@ -220,6 +222,7 @@ class Trial:
         given = self.plan.tools.trajectory if work is self.plan.works[0] else None
         self._network.enter(environment, "agent", work.name)
         self._trust.begin(environment)
+        self.plan.access.begin(environment, context, work.network.agent)
         try:
             with self._phases.phase(result, "agent", work.name, environment):
                 run_watched(
@@ -236,6 +239,7 @@ class Trial:
             result.agent_unable = isinstance(error, AgentUnableError)
         finally:
             note_work(result, context, self.record)
+            self.plan.access.settle(result, self._phases)
 
     def _grade(
         self,
@@ -336,6 +340,7 @@ class Trial:
     def fail(self, error: BaseException) -> TrialResult:
         """The trial was cut off by something that is not part of a result."""
         self._network.leave()
+        self.plan.access.close()
         if isinstance(error, UnsupportedError):
             self.result.category, self.result.skip_reason = "skipped", str(error)
         else:
@@ -344,7 +349,7 @@ class Trial:
             running = self.result.steps[-1] if self.result.steps else self.result
             phase = next(reversed(running.timings), "environment")
             self._phases.add_fault(self.result, phase, error, text)
-            self.result.category = "environment"
+            self.result.category = "agent" if isinstance(error, AgentFault) else "environment"
         self.write()
         return self.result
 

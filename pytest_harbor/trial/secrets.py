@@ -25,8 +25,14 @@ class Redactor:
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._texts: list[str] = []
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Hide more values, in what comes from now on."""
         known = [secret for secret in secrets if _is_worth_hiding(secret)]
-        self._texts = sorted({form for secret in known for form in _forms(secret)})
+        forms = {form for secret in known for form in _forms(secret)}
+        self._texts = sorted({*self._texts, *forms})
         self._bytes = [text.encode("utf-8", "surrogateescape") for text in self._texts]
 
     def text(self, text: str) -> str:

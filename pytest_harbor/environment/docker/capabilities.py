@@ -9,7 +9,7 @@ from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import UnsupportedError
-from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.task.network import HOST_MACHINE, NetworkPolicy
 
 NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
 
@@ -81,6 +81,17 @@ def confinement(spec: ContainerSpec) -> dict[str, Any]:
     if spec.runtime:
         settings["Runtime"] = spec.runtime
     return settings
+
+
+def extra_hosts(spec: ContainerSpec) -> list[str]:
+    """The name of the engine's machine, where a policy has an endpoint there.
+
+    Beside a gateway the name is the gateway's to answer, with an address of its own.
+    """
+    ends = (end.host for policy in spec.network for end in policy.endpoints)
+    if HOST_MACHINE not in ends or means_for(spec.network) == "gateway":
+        return []
+    return [f"{HOST_MACHINE}:host-gateway"]
 
 
 def _has_gpus(info: Mapping[str, Any]) -> bool:

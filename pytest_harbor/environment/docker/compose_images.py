@@ -12,6 +12,7 @@ from typing import Any
 from pytest_harbor.environment.docker.attach import Deadline, DeadlinePassedError
 from pytest_harbor.environment.docker.build_log import BuildLog
 from pytest_harbor.environment.docker.buildx import run_logged
+from pytest_harbor.environment.docker.capabilities import extra_hosts
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.compose_cli import ComposeCli, dump_model
 from pytest_harbor.environment.docker.compose_model import MAIN
@@ -84,9 +85,12 @@ class ImageMaker:
             service["image"] = built.get(service["image"], service["image"])
             if service["image"] not in built.values():
                 self._pulled(name, service["image"], deadline)
-        self._add_layers(services[MAIN])
+        self._finish_main(services[MAIN])
 
-    def _add_layers(self, main: dict[str, Any]) -> None:
+    def _finish_main(self, main: dict[str, Any]) -> None:
+        """What the run gives ``main`` beside what the task's file says."""
+        if hosts := extra_hosts(self.spec):
+            main["extra_hosts"] = [*(main.get("extra_hosts") or []), *hosts]
         if not self.spec.layers:
             return
         image = find_image(self.engine, main["image"])

@@ -159,6 +159,8 @@ class DockerEnvironment(NetworkedBox):
                 **capabilities.confinement(self._spec),
             },
         }
+        if extra_hosts := capabilities.extra_hosts(self._spec):
+            config["HostConfig"]["ExtraHosts"] = extra_hosts
         if self._network.dns:
             config["HostConfig"]["Dns"] = list(self._network.dns)
         if self._network.dns_options:
