@@ -200,6 +200,8 @@ class Trust:
             look.report.unseen.append("processes that the agent left: this backend cannot tell")
         if changes is None:
             look.report.unseen.append("files that differ from the image: this backend cannot tell")
+        elif any(one.kind != "deleted" for one in changes) and not any(one.type for one in changes):
+            look.report.unseen.append("links among the changed files: this backend cannot tell")
         look.report.findings += look.comparison.findings
         look.report.unseen += look.comparison.unseen
         self._tell_processes(look)
