@@ -1,7 +1,7 @@
 """A box's changes since its image → findings, and what a fresh box takes from the image again.
 
 An honest trial pays for the list of changes alone: a file is read where its name alone
-makes it suspicious.
+makes it suspicious, and what judges texts is imported for the first of them.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_harbor.environment.base import Change, Environment
-from pytest_harbor.integrity import signs
 from pytest_harbor.integrity.packages import PackageFiles
-from pytest_harbor.integrity.reading import MAX_READ, BoxFiles
+from pytest_harbor.integrity.reading import MAX_READ, MAX_TEXT_BYTES, BoxFiles
 from pytest_harbor.integrity.watched import (
     OPTIONAL_FOLDERS,
     PATH_FOLDERS,
@@ -221,6 +220,8 @@ class _Judge:
             self._add(change, "unchecked-cache", "suspicious", message, content)
 
     def _python_startup(self, change: Change, watched: Watched) -> None:
+        from pytest_harbor.integrity import signs
+
         if change.kind == "deleted":
             return
         content = self._files.read(change.path)
@@ -234,6 +235,8 @@ class _Judge:
             self._add(change, "python-startup", "suspicious", "runs whenever Python starts")
 
     def _finder(self, path: str, text: str) -> str:
+        from pytest_harbor.integrity import signs
+
         if "__editable___" not in text:
             return ""
         name = text.partition("import ")[2].partition(";")[0].strip()
@@ -241,6 +244,8 @@ class _Judge:
         return signs.in_editable_finder(_text(content)) if content else ""
 
     def _plugin_entry(self, change: Change, watched: Watched) -> None:
+        from pytest_harbor.integrity import signs
+
         content = None if change.kind == "deleted" else self._files.read(change.path)
         modules = signs.plugin_modules(_text(content))
         folder = posixpath.dirname(posixpath.dirname(change.path))
@@ -326,6 +331,8 @@ class _Judge:
 
 
 def _reason(watched: Watched, text: str, before: str) -> str:
+    from pytest_harbor.integrity import signs
+
     if watched.family == "shell-startup":
         return signs.in_shell_file(text, before)
     if watched.family == "environment-file":
@@ -348,7 +355,7 @@ def _is_in(path: str, folders: Sequence[str]) -> bool:
 
 
 def _text(content: bytes | None) -> str:
-    return (content or b"")[: signs.MAX_TEXT_BYTES].decode("utf-8", "replace")
+    return (content or b"")[:MAX_TEXT_BYTES].decode("utf-8", "replace")
 
 
 def _sha256(content: bytes | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_harbor.result.ctrf import CtrfReport
@@ -76,6 +77,7 @@ def _test_functions(folders: Sequence[Path]) -> int:
     return sum(map(_functions_in, files[:_MAX_FILES]))
 
 
+@lru_cache(maxsize=4096)
 def _functions_in(file: Path) -> int:
     try:
         tree = ast.parse(file.read_bytes())

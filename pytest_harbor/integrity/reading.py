@@ -13,6 +13,9 @@ from pytest_harbor.errors import EnvironmentLostError, HarborError
 MAX_READ = 200
 """How many files are looked at; what is beyond them is judged by its name alone."""
 
+MAX_TEXT_BYTES = 256 * 1024
+"""How much of a text is judged."""
+
 _MAX_PROGRAM_BYTES = 64 * 1024**2
 _SMALL = 1024 * 1024
 _FOLDER_LIMITS = DownloadLimits(total_bytes=96 * 1024**2, files=20_000)

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 
 from pytest_harbor.integrity.watched import is_watched_program
 
-MAX_TEXT_BYTES = 256 * 1024
-
 _VARIABLES = re.compile(
     r"\b(LD_PRELOAD|LD_AUDIT|LD_LIBRARY_PATH|BASH_ENV|ENV|PYTHONSTARTUP|PYTHONHOME|PYTEST_ADDOPTS"
     r"|PYTEST_PLUGINS|PERL5OPT|NODE_OPTIONS|RUBYOPT|GCONV_PATH|PROMPT_COMMAND)="
