@@ -145,3 +145,26 @@ def test_links_in_the_verifiers_place_are_replaced(make_task, run_tasks, place):
     ran.run.assert_outcomes(passed=1)
     assert codes(ran) == {"link-in-place"}
     assert all(one["remedied"] for one in integrity(ran)["findings"])
+
+
+def test_what_changes_while_it_is_graded_is_told_from_the_verifiers_own(make_task, run_tasks):
+    """A process of the agent waits for the verifier; the verifier lays files out, too."""
+    make_task(
+        test="""\
+        #!/bin/bash
+        ln -s /tests/test.sh /app/linked.sh; cp /tests/test.sh /usr/local/bin/curl
+        echo 'def pytest_runtest_protocol(): ...' > /app/conftest.py
+        touch /app/go
+        for _ in $(seq 200); do [ -e /app/go ] || break; sleep 0.05; done
+        echo 1 > /logs/verifier/reward.txt
+        """
+    )
+    waits = "until [ -e /app/go ]; do sleep 0.05; done; echo evil > /usr/bin/cmp; rm /app/go"
+    ran = run_tasks("tasks", f"--harbor-agent-command=setsid bash -c '{waits}' >/dev/null 2>&1 &")
+    ran.run.assert_outcomes(passed=1)
+    found = {one["path"]: one["level"] for one in integrity(ran)["findings"] if one.get("path")}
+    assert found == {
+        "/usr/bin/cmp": "suspicious",
+        "/usr/local/bin/curl": "information",
+        "/app/conftest.py": "information",
+    }
