@@ -27,13 +27,14 @@ from pytest_harbor.result.trajectory import (
 from pytest_harbor.task.finding import Location, field_path, nearest, shown
 
 MAX_BYTES = 64 * 1024**2
-MAX_CONTAINERS = 500_000
-"""Objects, and lists, of a document; each costs memory far beyond its two bytes."""
-MAX_VALUES = 16_000_000
+MAX_CONTAINERS = 150_000
+"""Objects and lists of a document; each costs memory and time far beyond its two bytes."""
+MAX_COMMAS = 8_000_000
+MAX_BRACKETS = 2_000_000
+"""Of either kind, before anything is parsed: those within texts are among them."""
 MAX_DEPTH = 100
 MAX_PROBLEMS = 20
 MAX_KEY_CHARS = 60
-_MAX_DIGITS = 4000
 
 _EXPECTED = {
     "bool": "true or false",
@@ -93,24 +94,24 @@ def load_json(data: bytes) -> Any:
     Raises:
         TrajectoryFormatError: It is not.
     """
-    for mark, limit in ((b"{", MAX_CONTAINERS), (b"[", MAX_CONTAINERS), (b",", MAX_VALUES)):
+    for mark, limit in ((b"{", MAX_BRACKETS), (b"[", MAX_BRACKETS), (b",", MAX_COMMAS)):
         if data.count(mark) > limit:
             _refuse(f"has more than {limit} {mark.decode()!r}, the most that is read")
     try:
         value = json.loads(
             data.decode("utf-8-sig"),
             parse_constant=_no_number,
-            parse_float=_finite,
-            parse_int=_bounded_int,
         )
     except UnicodeDecodeError as error:
         _refuse(f"expected UTF-8, got the byte 0x{data[error.start]:02x} at {error.start}")
     except json.JSONDecodeError as error:
         _refuse(f"expected JSON: {error.msg} at line {error.lineno} column {error.colno}")
     except RecursionError:
-        _refuse(f"is nested deeper than {MAX_DEPTH} levels, the most that is read")
-    if _is_deeper(value, MAX_DEPTH):
-        _refuse(f"is nested deeper than {MAX_DEPTH} levels, the most that is read")
+        _refuse_depth()
+    except ValueError:
+        # Python reads no whole number of more digits than it has a limit for.
+        _refuse("expected numbers of at most 4300 digits, got a longer one")
+    _check_shape(value)
     return value
 
 
@@ -142,32 +143,30 @@ def _no_number(name: str) -> NoReturn:
     _refuse(f"expected JSON, which has no {name}")
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        _refuse(f"expected a number that a float can hold, got {text[:20]}")
-    return value
+def _refuse_depth() -> NoReturn:
+    _refuse(f"is nested deeper than {MAX_DEPTH} levels, the most that is read")
 
 
-def _bounded_int(text: str) -> int:
-    # Python itself refuses longer ones, in words that no user has use for.
-    if len(text) > _MAX_DIGITS:
-        _refuse(f"expected a number of at most {_MAX_DIGITS} digits, got {text[:20]}…")
-    return int(text)
-
-
-def _is_deeper(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit):
+def _check_shape(value: Any) -> None:
+    """Go through all values: how deep they lie, how many they are, that they are finite."""
+    level, containers = [[value]], 0
+    for _ in range(MAX_DEPTH + 1):
         level = [below for one in level for below in _below(one)]
+        containers += len(level)
+        if containers > MAX_CONTAINERS:
+            _refuse(f"has more than {MAX_CONTAINERS} objects and lists, the most that is read")
         if not level:
-            return False
-    return True
+            return
+    _refuse_depth()
 
 
-def _below(value: Any) -> Iterable[Any]:
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return (one for one in inner if isinstance(one, dict | list))
+def _below(container: Any) -> Iterable[Any]:
+    for one in container.values() if isinstance(container, dict) else container:
+        kind = type(one)
+        if kind is dict or kind is list:
+            yield one
+        elif kind is float and not math.isfinite(one):
+            _refuse("expected numbers that a float can hold, got a larger one")
 
 
 def _line(details: ErrorDetails) -> str:

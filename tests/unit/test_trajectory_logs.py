@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_harbor.errors import TrajectoryFormatError
@@ -381,6 +381,7 @@ def damaged(value: Any, draw: st.DrawFn) -> Any:
     return value
 
 
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 @given(st.data(), st.sampled_from([(*STREAM, RESULT), ROLLOUT, EXEC, (HEADER, *MESSAGES)]))
 def test_whatever_a_log_holds_it_is_read_or_refused(data: st.DataObject, log: Any) -> None:
     broken = lines(*(damaged(one, data.draw) for one in log))
