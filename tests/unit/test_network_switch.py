@@ -229,7 +229,7 @@ def expected(environment: str, agent: str, verifier: str, *, separate: bool, ste
             seen += [("clear", work if separate else grade), ("step health", start)]
         seen += [("agent", work), ("hook", work)]
         if separate:
-            places = ("archive /logs/artifacts", "archive /app/out", "download /logs")
+            places = ("archive /logs/artifacts", "archive /app/out", "download /logs/agent")
             seen += [(place, work) for place in places]
             seen += [(f"other box: {what}", grade) for what in ("start", "health", "verifier")]
         else:
