@@ -315,6 +315,28 @@ def test_a_dead_gateway_is_told(pool, engine):
     pool.discard(gateway)
 
 
+@pytest.mark.parametrize("server", ["haproxy", "dnsmasq"])
+def test_a_lost_server_is_told_and_nothing_passes(pool, engine, image, server):
+    gateway = pool.acquire(Deadline(60))
+    box = Box(engine, gateway, image)
+    kill = (
+        "import os, pathlib\n"
+        "for each in pathlib.Path('/proc').glob('[0-9]*/comm'):\n"
+        f"    if each.read_text().strip() == '{server}': os.kill(int(each.parts[2]), 9)\n"
+    )
+    try:
+        gateway.enforce(allow("good.example", "198.51.100.16/28"))
+        assert box.reaches("udp", SERVER, 9000)
+        made = engine.api.exec_create(gateway.name, ["python3", "-c", kill])
+        assert engine.api.exec_start(made["Id"]) == b""
+        with pytest.raises(EnvironmentFault, match=server):
+            gateway.enforce(allow("198.51.100.16/28"))
+        assert not box.reaches("udp", SERVER, 9000)
+    finally:
+        engine.api.remove_container(box.name, force=True)
+        pool.discard(gateway)
+
+
 def test_the_guard_goes_with_its_container(engine, pool, image):
     guard = guard_bridges(engine)
     guard.require(Deadline(60))
