@@ -182,6 +182,20 @@ def test_a_commands_own_trajectory_is_counted(make_task, run_tasks, separate):
     assert ran.one()["pytest_harbor"]["usage"]["n_steps"] == 1
 
 
+def test_each_step_has_its_own(make_task, run_tasks):
+    folder = make_task(toml="[[steps]]\nname = 'one'\n[[steps]]\nname = 'two'\n")
+    for name in ("one", "two"):
+        make_task.write(folder, f"steps/{name}/instruction.md", "Write ok.\n")
+    document = json.dumps({**GIVEN, "final_metrics": {"total_prompt_tokens": 7}})
+    command = f"echo ok > /app/out.txt; echo '{document}' > /logs/agent/trajectory.json"
+    ran = run_tasks("tasks", f"--harbor-agent-command={command}")
+    ran.run.assert_outcomes(passed=1)
+    results = ran.one()["step_results"]
+    assert [step["agent_result"]["n_input_tokens"] for step in results] == [7, 7]
+    assert ran.one()["pytest_harbor"]["usage"]["n_input_tokens"] == 14
+    assert (ran.folder() / "steps/two/agent/trajectory.json").exists()
+
+
 @pytest.mark.usefixtures("agents")
 def test_an_agents_own_logs_become_its_trajectory(make_task, run_tasks):
     make_task()

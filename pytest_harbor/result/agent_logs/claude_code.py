@@ -28,6 +28,9 @@ from pytest_harbor.result.agent_logs.messages import (
 from pytest_harbor.result.trajectory import FinalMetrics, Trajectory
 from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
 
+_NO_MODEL = "<synthetic>"
+"""Stands for the model where the program speaks in its place, as on an API error."""
+
 
 def read_claude_code(
     data: bytes, *, instruction: str | None = None, name: str = "claude-code"
@@ -122,22 +125,13 @@ class _Reader:
         message: Message,
         time: str | None,
     ) -> None:
-        identity = word(inner.get("id"))
-        model = word(inner.get("model"))
-        fields = {
-            "timestamp": time,
-            "model_name": None if model == "<synthetic>" else model or None,
-            "metrics": _usage(mapping(inner.get("usage"))),
-            # What the program says in the model's place, as on an API error.
-            "llm_call_count": 0 if model == "<synthetic>" else None,
-        }
-        if model == "<synthetic>":
-            fields["metrics"] = None
+        identity, fields = word(inner.get("id")), _fields(inner, time)
         if whose in self._open and identity and self._open[whose][0] == identity:
-            _, earlier, known = self._open[whose]
+            earlier, known = self._open[whose][1:]
             _merge(earlier, message)
             # The counts of a reply's last line are those of the whole of it.
-            self._open[whose] = (identity, earlier, {**known, "metrics": fields["metrics"]})
+            if known.get("llm_call_count") != 0:
+                known["metrics"] = fields["metrics"]
             return
         self._close(whose)
         if not whose and self._instruction and not len(builder):
@@ -147,7 +141,17 @@ class _Reader:
     def _close(self, whose: str) -> None:
         if whose in self._open:
             _, message, fields = self._open.pop(whose)
+            if fields.get("llm_call_count") == 0:
+                message.reasoning = ""
             add_agent(self._builder(whose), message, **fields)
+
+
+def _fields(inner: Mapping[str, Any], time: str | None) -> dict[str, Any]:
+    model = word(inner.get("model"))
+    if model == _NO_MODEL:
+        return {"timestamp": time, "llm_call_count": 0, "metrics": None}
+    usage = _usage(mapping(inner.get("usage")))
+    return {"timestamp": time, "model_name": model or None, "metrics": usage}
 
 
 def _merge(earlier: Message, later: Message) -> None:

@@ -12,6 +12,7 @@ from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
 from pytest_harbor.result.trajectory_reader import load_json, read_bounded
 
+MAX_LOG_BYTES = 256 * 1024**2
 MAX_LINES = 200_000
 _MOST = 2**53
 _NO_TIME_BEFORE = 1e9  # seconds; smaller numbers count something else
@@ -24,7 +25,7 @@ def json_lines(data: bytes) -> Iterator[dict[str, Any]]:
     Raises:
         TrajectoryFormatError: The log is larger than is read.
     """
-    for number, line in enumerate(read_bounded(data).splitlines()):
+    for number, line in enumerate(read_bounded(data, MAX_LOG_BYTES).splitlines()):
         if number >= MAX_LINES:
             return
         if not line.lstrip().startswith(b"{"):
