@@ -1,5 +1,7 @@
 """Boxes whose network opens and closes, seen from a server outside that knows who came."""
 
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, E
 from pytest_harbor.environment.docker.compose import ComposeEnvironment, ComposeSource
 from pytest_harbor.environment.docker.gateway.pool import close_gateways
 from pytest_harbor.environment.docker.policies import means_for
-from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.errors import EnvironmentFault, UnsupportedError
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
 OPEN, CLOSED = NetworkPolicy(), NetworkPolicy("no-network")
@@ -282,3 +284,119 @@ def test_a_project_behind_a_gateway(engine: Engine, server: Server, tmp_path: Pa
             assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
     finally:
         box.stop()
+
+
+LISTEN = """\
+use IO::Socket::INET; $| = 1;
+my $server = IO::Socket::INET->new(LocalPort => 20000 + int rand 9999, Proto => "udp") or die;
+print "port ", $server->sockport, "\\n";
+while ($server->recv(my $said, 99)) { print "heard $said\\n" }
+"""
+SHOUT = """\
+use Socket; socket(S, PF_INET, SOCK_DGRAM, 0) or die; setsockopt(S, SOL_SOCKET, SO_BROADCAST, 1);
+send(S, $ARGV[1], 0, sockaddr_in($ARGV[0], inet_aton($_))) for "255.255.255.255", "224.0.0.1";
+"""
+
+
+@pytest.fixture
+def on_the_machine(engine: Engine) -> Iterator[Callable[[], list[str]]]:
+    """Logs of a server on the engine's machine; the first line has its port."""
+    name = f"harbor-test-machine-{engine.run_id}"
+    config = {
+        "Image": "debian:bookworm-slim",
+        "Cmd": ["perl", "-e", LISTEN],
+        "Labels": engine.labels(),
+        "HostConfig": {"NetworkMode": "host"},
+    }
+    engine.api.create_from(config, name)
+    try:
+        engine.api.start(name)
+        yield lambda: engine.api.logs(name).decode().splitlines()
+    finally:
+        engine.api.remove_container(name, force=True)
+
+
+@pytest.mark.parametrize("policies", [(CLOSED,), (OPEN, CLOSED), (CLOSED, LISTED)])
+def test_no_broadcast_of_a_project_reaches_the_machine(
+    engine: Engine,
+    server: Server,
+    tmp_path: Path,
+    on_the_machine: Callable[[], list[str]],
+    policies: tuple[NetworkPolicy, ...],
+) -> None:
+    file = tmp_path / "docker-compose.yaml"
+    file.write_text(PROJECT)
+    spec = ContainerSpec(
+        "project", docker_image="debian:bookworm-slim", network=policies, uplink=server.network
+    )
+    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
+    try:
+        box.start(timeout_sec=120)
+        for policy in policies:
+            box.set_network_policy(policy)
+        port = on_the_machine()[0].split()[1]
+        for place in (box, box.service("side")):
+            assert place.exec(["perl", "-e", SHOUT, port, "broadcast"]).exit_code == 0
+        own = "$ARGV[0] > 0 or die; " + SHOUT.replace("255.255.255.255", "127.0.0.1")
+        made = engine.api.exec_create(
+            f"harbor-test-machine-{engine.run_id}", ["perl", "-e", own, port, "own"]
+        )
+        engine.api.exec_start(made["Id"])
+        limit = time.monotonic() + 20
+        while "heard own" not in on_the_machine():
+            assert time.monotonic() < limit
+            time.sleep(0.05)
+        assert "heard broadcast" not in on_the_machine()
+        assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
+    finally:
+        box.stop()
+
+
+def test_a_closing_that_fails_half_way_closes_the_rest(
+    engine: Engine, server: Server, tmp_path: Path
+) -> None:
+    file = tmp_path / "docker-compose.yaml"
+    file.write_text(
+        PROJECT
+        + PROJECT.partition("main: {image: debian:bookworm-slim}\n")[2].replace("side:", "zone:")
+    )
+    spec = ContainerSpec(
+        "project",
+        docker_image="debian:bookworm-slim",
+        network=(OPEN, CLOSED),
+        uplink=server.network,
+    )
+    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
+    try:
+        box.start(timeout_sec=120)
+        zone = box.service("zone")
+        engine.api.remove_container(box.service("side").name, force=True)
+        with pytest.raises(EnvironmentFault):
+            box.set_network_policy(CLOSED)
+        before = len(server.log())
+        assert box.exec(ASK).stdout.strip() == ""
+        assert zone.exec(["bash", "-c", ASK]).stdout.strip() == ""
+        assert len(server.log()) == before
+    finally:
+        box.stop()
+
+
+def test_a_kept_box_keeps_its_gateway_and_is_told_how_to_go(
+    engine: Engine, make_box: MakeBox, server: Server
+) -> None:
+    box = make_box(network=(LISTED, CLOSED), uplink=server.network)
+    box.start()
+    told = box.keep()
+    box.stop()
+    remove = next(line for line in told.splitlines() if line.startswith("remove:"))
+    words = remove.partition(":")[2].split()
+    assert len(words) > 9, words  # the box, its gateway, the guard; the gateway's network
+    try:
+        made = engine.api.exec_create(box.name, ["bash", "-c", ASK])
+        assert engine.api.exec_start(made["Id"]).decode().strip() == "hi"
+    finally:
+        subprocess.run(remove.partition(":")[2], shell=True, check=True, capture_output=True)
+    close_gateways(engine)
+    left = [one["Names"][0][1:] for one in engine.api.containers(all=True)]
+    left += [one["Name"] for one in engine.api.networks()]
+    assert not {word.rstrip(";") for word in words} & set(left)
