@@ -76,6 +76,11 @@ class Script:
             step = self._turns.pop(0) if self._turns else self._default
         return step if isinstance(step, Turn) else step(body)
 
+    def refill(self, turns: Sequence[Step]) -> None:
+        """Say these in place of what is left."""
+        with self._lock:
+            self._turns = list(turns)
+
     @property
     def left(self) -> int:
         return len(self._turns)
