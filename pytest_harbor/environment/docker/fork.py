@@ -236,7 +236,7 @@ class ForkedEnvironment(DockerEnvironment):
         try:
             self._engine.api.remove_image(image, noprune=True)
         except APIError as error:
-            if error.status_code == 404:
+            if error.status_code == 404 or "unrecognized image ID" in str(error):
                 raise _GoneError from error
             raise
 

@@ -240,8 +240,7 @@ class ContainerOperations(Environment):
 
         self._runner_or_raise()
         self._watch = ProcessWatch(self._engine, self._name)
-        if not self._starts_alone or self._proved_alive:  # a command may have left something
-            self._watch.begin()
+        self._watch.begin(beside_keepalive=self._starts_alone)
 
     def left_running(self) -> Sequence[RunningProcess] | None:
         """Processes that were started since; None where the engine's machine has no ``ps``."""

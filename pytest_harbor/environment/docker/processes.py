@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,6 +17,8 @@ _STARTED = "%a %b %d %H:%M:%S %Y"
 
 _KEEPALIVE_CHILD = "sleep infinity"
 _KEEPALIVE_SEC = 1
+_KEEPALIVE_LOOKS = 20
+_KEEPALIVE_PAUSE_SEC = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +33,9 @@ class _Seen:
 
     @classmethod
     def parse(cls, line: str) -> _Seen:
-        pid, parent, *time, state = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[:8]
+        pid, parent, *started, state = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[:8]
         command = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[8:]
-        return cls(int(pid), int(parent), " ".join(time), state, "".join(command))
+        return cls(int(pid), int(parent), " ".join(started), state, "".join(command))
 
     @property
     def key(self) -> tuple[int, str]:
@@ -47,14 +50,20 @@ class ProcessWatch:
         self._container = container
         self._known: frozenset[tuple[int, str]] | None = None
 
-    def begin(self) -> None:
-        """Take all that live now for known."""
-        seen = self._look()
-        self._known = None if seen is None else frozenset(each.key for each in seen.values())
+    def begin(self, *, beside_keepalive: bool) -> None:
+        """Take all that live now for known.
 
-    def begin_at_keepalive(self) -> None:
-        """Nothing but what this package starts a container with is known; asks nobody."""
-        self._known = None
+        Args:
+            beside_keepalive: What this package starts a container with is among them, and may
+                be on its way yet. Later its place could be taken by another of its name.
+        """
+        seen = self._look()
+        for _ in range(_KEEPALIVE_LOOKS if beside_keepalive else 0):
+            if seen is None or len(seen) > 1:
+                break
+            time.sleep(_KEEPALIVE_PAUSE_SEC)
+            seen = self._look()
+        self._known = None if seen is None else frozenset(each.key for each in seen.values())
 
     def started_since(self) -> list[RunningProcess] | None:
         """What lives and is not known, by process id; None where the engine cannot tell."""

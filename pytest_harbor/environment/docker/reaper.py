@@ -150,7 +150,9 @@ def _remove_one(identity: str, remove: Callable[[str], object]) -> None:
         remove(identity)
     except APIError as error:
         words = explanation(error)
-        if error.status_code == _GONE or any(phrase in words for phrase in _IN_USE):
+        # Two at once: the engine loses the image between its look and its work.
+        gone = error.status_code == _GONE or "unrecognized image ID" in words
+        if gone or any(phrase in words for phrase in _IN_USE):
             raise _Spared from error
         raise
 
