@@ -23,12 +23,24 @@ keywords = ["greeting"]
 [metadata]
 difficulty = "easy"
 
+[environment]
+{environment}
 [agent]
 timeout_sec = 60.0
-
+{agent}
 [verifier]
 timeout_sec = 60.0
 """
+
+
+_HOSTS = 'network_mode = "allowlist"\nallowed_hosts = ["example.com"]\n'
+
+NETWORKS = {
+    "public": ("", ""),
+    "no-network": ('network_mode = "no-network"\n', ""),
+    "allowlist": ("", _HOSTS),
+}
+"""Kind of network to what the tables of the environment and the agent say of it."""
 
 
 def write_tasks(folder: Path, count: int, image: str) -> Path:
@@ -45,6 +57,15 @@ def write_flat_tasks(folder: Path, count: int, image: str) -> Path:
     return _rooted(folder)
 
 
+def write_network_tasks(folder: Path, rounds: int, image: str) -> Path:
+    """Write tasks whose agents have each kind of network by turns, in the order they are run."""
+    for number in range(rounds):
+        for place, network in enumerate(NETWORKS):
+            task = folder / f"group-{number:03}-{place}" / "hello"
+            _write_task(task, image, network)
+    return _rooted(folder)
+
+
 def write_test_files(folder: Path, count: int) -> Path:
     """Write test files of one line, beside one another."""
     folder.mkdir(parents=True)
@@ -53,9 +74,10 @@ def write_test_files(folder: Path, count: int) -> Path:
     return _rooted(folder)
 
 
-def _write_task(task: Path, image: str) -> None:
+def _write_task(task: Path, image: str, network: str = "public") -> None:
+    environment, agent = NETWORKS[network]
     files = {
-        "task.toml": _CONFIG.format(name=task.name),
+        "task.toml": _CONFIG.format(name=task.name, environment=environment, agent=agent),
         "instruction.md": "Write `Hello, world!` to /root/hello.txt\n",
         "environment/Dockerfile": f"FROM {image}\n",
         "solution/solve.sh": SOLUTION,

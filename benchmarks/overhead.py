@@ -29,6 +29,10 @@ two ways.
   reports. The whole wall clock is shown beside it. CPU is taken likewise: the difference
   of both runs, of all their processes.
 
+*Networks* are trials under each kind of network policy, by turns in one run. The allowlist
+begins with the agent. Its first gateway of a run is made beside the trial; later trials are
+given one that has served.
+
 Images are built before anything is measured.
 
 *Processes* are those that Python starts while trials run, seen by an audit hook in
@@ -54,12 +58,13 @@ from statistics import median
 from typing import Any
 
 from floor import run_floor
-from inputs import write_flat_tasks, write_tasks, write_test_files
+from inputs import NETWORKS, write_flat_tasks, write_network_tasks, write_tasks, write_test_files
 from measure import Usage, probed, pytest, scratch
 
 TARGETS = {
     "trial": "at most 1.15 x the floor",
     "cpu": "at most 0.1 s a trial",
+    "network": "no-network no slower than public, allowlist + 0.3 s cold, + 0.15 s after that",
     "collection": "10,000 tasks no slower than as many test files, growth linear",
     "memory": "at most 60 MB a worker",
     "plain": "at most 20 ms",
@@ -177,6 +182,35 @@ def show_runs(rows: list[dict[str, Any]]) -> None:
             f"{row['floor_cpu']:.3f}",
             row["processes"],
         )
+
+
+# -- networks ---------------------------------------------------------------------
+
+
+def measure_networks(image: str, rounds: int) -> dict[str, float]:
+    """Trials of each kind of network by turns, in one process; the first gateway is cold."""
+    with scratch() as folder:
+        tasks = write_network_tasks(folder / "tasks", rounds, image)
+        probed(tasks, *PLUGIN)  # builds the image, and the gateway's
+        runs = [[trial["item"] for trial in probed(tasks, *PLUGIN).trials] for _ in range(3)]
+    kinds = list(NETWORKS)
+    # Of the first round only the gateway: what a run does once is in its first trial.
+    later = [run[len(kinds) :] for run in runs]
+    taken = {
+        kind: median(one for run in later for one in run[place :: len(kinds)])
+        for place, kind in enumerate(kinds)
+    }
+    return {**taken, "allowlist, cold": median(run[kinds.index("allowlist")] for run in runs)}
+
+
+def show_networks(taken: dict[str, float]) -> None:
+    """Print the table of networks."""
+    print(f"\nTrials by network, median seconds; {TARGETS['network']}")
+    _row("seconds", "ratio", "more", "network")
+    for kind, seconds in taken.items():
+        more = seconds - taken["public"]
+        ratio = seconds / taken["public"]
+        _row(f"{seconds:.3f}", f"{ratio:.2f}", f"{more:+.3f}", f"  {kind}")
 
 
 # -- calls ------------------------------------------------------------------------
@@ -308,14 +342,17 @@ class Effort:
 
     trials: int
     runs: dict[int, int]
+    networks: int
     collection: dict[int, int]
     plain: int
 
 
-THOROUGH = Effort(16, runs={1: 3, 16: 1}, collection={100: 5, 1_000: 3, 10_000: 1}, plain=25)
-QUICK = Effort(8, runs={1: 1, 4: 1}, collection={100: 3, 1_000: 1}, plain=20)
+THOROUGH = Effort(
+    16, runs={1: 3, 16: 1}, networks=8, collection={100: 5, 1_000: 3, 10_000: 1}, plain=25
+)
+QUICK = Effort(8, runs={1: 1, 4: 1}, networks=3, collection={100: 3, 1_000: 1}, plain=20)
 
-PARTS = ("trials", "runs", "calls", "collection", "memory", "plain")
+PARTS = ("trials", "runs", "networks", "calls", "collection", "memory", "plain")
 
 
 def measure(part: str, image: str, effort: Effort) -> Any:
@@ -327,6 +364,9 @@ def measure(part: str, image: str, effort: Effort) -> Any:
         case "runs":
             show_runs(rows := measure_runs(image, effort.runs))
             return rows
+        case "networks":
+            show_networks(taken := measure_networks(image, effort.networks))
+            return taken
         case "calls":
             show_calls(calls := measure_calls(image))
             return calls
