@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("docker")
 
-from pytest_harbor.environment.docker.gateway.control import MAX_NAMES, Refusals
+from pytest_harbor.environment.docker.gateway.control import MAX_NAMES, Refusals, Service
 from pytest_harbor.environment.docker.gateway.dnsmasq import dnsmasq_config
 from pytest_harbor.environment.docker.gateway.guard import guard_rules
 from pytest_harbor.environment.docker.gateway.haproxy import haproxy_config
@@ -91,3 +91,11 @@ def test_refusals_are_read_with_their_counts():
     assert counts[("9.9.9.9", "udp", 53)] == 3
     assert counts[("a.example", "dns", None)] == 2
     assert sum(counts.values()) == 3 + 2 + 2 + 1
+
+
+def test_a_server_ends_with_its_children():
+    service = Service(["sh", "-c", "sleep 60 & echo begun; wait"], Refusals())
+    while not service.last:
+        service._thread.join(0.01)
+    service.end()
+    assert not service._thread.is_alive()  # a child would hold the output open

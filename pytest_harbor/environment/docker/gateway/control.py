@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import IO
 
 START_SEC = 10.0
@@ -75,6 +77,7 @@ class Service:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
         self.name = arguments[0]
         self.last = b""
@@ -94,8 +97,9 @@ class Service:
         return self.process.poll() is None
 
     def end(self) -> None:
-        """Kill it and wait until it is gone."""
-        self.process.kill()
+        """Kill it and its children, such as those that hold a connection, and wait for it."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self._thread.join(1.0)
 
