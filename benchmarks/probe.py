@@ -91,8 +91,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     began = time.perf_counter()
     answer = yield
     took = time.perf_counter() - began
-    if image := os.environ.get("PROBE_FLOOR"):
-        RECORD.trials.append({"item": took, **_floors(item.config, image)})
+    image = os.environ.get("PROBE_FLOOR")
+    RECORD.trials.append({"item": took, **(_floors(item.config, image) if image else {})})
     return answer
 
 
