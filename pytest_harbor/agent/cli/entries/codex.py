@@ -65,7 +65,7 @@ _PROVIDER = (
 ENTRY = CliEntry(
     name="codex",
     version="0.171.0",
-    package=NpmPackage("@openai/codex"),
+    package=NpmPackage("@openai/codex", native="*/vendor/*/bin/codex"),
     binary="codex",
     connections={
         "openai": Connection({"OPENAI_API_KEY": "{key}", "CODEX_API_KEY": "{key}"}, flags=_PROVIDER)
