@@ -196,11 +196,31 @@ def test_ways_out_of_a_closed_network() -> None:
         ({"devices": ["/dev/net/tun"]}, "devices"),
         ({"volumes": [bind("/var/run/docker.sock")]}, "volumes[0].source"),
         ({"post_start": [{"command": "x", "privileged": True}]}, "post_start[0].privileged"),
+        ({"cap_add": ["DAC_READ_SEARCH"]}, "cap_add"),
+        ({"cap_add": ["SOMETHING_NEW"]}, "cap_add"),
+        ({"security_opt": ["systempaths=unconfined"]}, "security_opt"),
+        ({"security_opt": ["seccomp=unconfined"]}, "security_opt"),
+        ({"sysctls": {"kernel.core_pattern": "|/x"}}, "sysctls.kernel.core_pattern"),
+        ({"gpus": [{"count": -1}]}, "gpus"),
+        ({"runtime": "other"}, "runtime"),
+        ({"cgroup_parent": "/"}, "cgroup_parent"),
+        ({"something_new": True}, "something_new"),
+        (
+            {"deploy": {"resources": {"reservations": {"devices": [{"driver": "any"}]}}}},
+            "deploy.resources.reservations.devices",
+        ),
     ],
 )
 def test_rights_that_lead_round_a_policy(service: dict[str, Any], key: str) -> None:
     (refusal,) = ways_out({"services": {"main": service}}, GROUNDS)
     assert (refusal.service, refusal.key) == ("main", key)
+
+
+@pytest.mark.parametrize("kind", ["secrets", "configs"])
+def test_a_socket_of_the_machine_is_a_way_out_whatever_it_is_called(kind: str) -> None:
+    model = {"services": {}, kind: {"x": {"file": "/var/run/docker.sock"}}}
+    (refusal,) = ways_out(model, GROUNDS)
+    assert refusal.key == f"{kind}.x.file"
 
 
 def test_harmless_rights_are_no_way_out() -> None:

@@ -15,7 +15,6 @@ from pytest_harbor.environment.docker.compose_service_keys import (
     UNKNOWN,
     Grounds,
     extra_hosts,
-    host_mounts,
     rights_past_a_policy,
     service_key,
 )
@@ -75,10 +74,7 @@ def ways_out(model: Mapping[str, Any], grounds: Grounds) -> list[Refusal]:
             found.append(Refusal("", f"networks.{name}.external", "true", "leads out"))
         if (driver := (network or {}).get("driver")) not in (None, "bridge", "default"):
             found.append(Refusal("", f"networks.{name}.driver", _shown(driver), "leads out"))
-    for name, volume in (model.get("volumes") or {}).items():
-        for below, value, reason in _volume(volume or {}, grounds):
-            found.append(Refusal("", f"volumes.{name}{below}", _shown(value), reason))
-    return found
+    return [*found, *_shared({**model, "networks": None}, grounds)]
 
 
 def _service_ways_out(
@@ -91,8 +87,7 @@ def _service_ways_out(
         service.get("extra_hosts") or [], Grounds(Path(), network="none")
     ):
         yield f"extra_hosts{below}", value, reason
-    yield from rights_past_a_policy(service)
-    yield from host_mounts(service, grounds)
+    yield from rights_past_a_policy(service, grounds)
 
 
 def _top_level(model: Mapping[str, Any]) -> Iterator[Refusal]:

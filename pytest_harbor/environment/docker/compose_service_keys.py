@@ -200,42 +200,52 @@ def extra_hosts(value: Any, grounds: Grounds) -> Iterator[tuple[str, Any, str]]:
             yield "", entry, reason
 
 
-# With these a container changes its own interfaces, makes its own frames, or is the host.
-_CAPABILITIES_PAST_A_POLICY = frozenset(
-    ["ALL", "BPF", "NET_ADMIN", "NET_RAW", "SYS_ADMIN", "SYS_MODULE", "SYS_PTRACE", "SYS_RAWIO"]
+# The engine's own, without NET_RAW, and some that touch neither network nor machine.
+_CAPABILITIES_WITHIN_A_POLICY = frozenset(
+    [
+        "AUDIT_WRITE",
+        "CHOWN",
+        "DAC_OVERRIDE",
+        "FOWNER",
+        "FSETID",
+        "IPC_LOCK",
+        "IPC_OWNER",
+        "KILL",
+        "LEASE",
+        "MKNOD",
+        "NET_BIND_SERVICE",
+        "SETFCAP",
+        "SETGID",
+        "SETPCAP",
+        "SETUID",
+        "SYS_CHROOT",
+        "SYS_NICE",
+        "SYS_RESOURCE",
+    ]
 )
-_RIGHTS_PAST_A_POLICY = (
-    "privileged",
-    "devices",
-    "device_cgroup_rules",
-    "use_api_socket",
-    "external_links",
-    "provider",
+# Judged elsewhere, or a risk for the machine's memory and build only.
+_NO_WAYS_OUT = frozenset(
+    ["build", "cap_add", "extra_hosts", "network_mode", "oom_kill_disable", "oom_score_adj"]
 )
-_NAMESPACES = ("pid", "ipc", "uts", "cgroup", "userns_mode")
 
 
-def rights_past_a_policy(service: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
-    """What would let a container undo or go round a restriction of its network."""
-    for key in _RIGHTS_PAST_A_POLICY:
-        if service.get(key):
-            yield key, service[key], f"{_REASONS[key]}, and so a way round the network's policy"
+def rights_past_a_policy(
+    service: Mapping[str, Any], grounds: Grounds
+) -> Iterator[tuple[str, Any, str]]:
+    """What would let a container undo or go round a restriction of its network.
+
+    That is every right over the machine: its sockets, its files, how a container is confined.
+    """
     for capability in service.get("cap_add") or ():
-        if str(capability).upper().removeprefix("CAP_") in _CAPABILITIES_PAST_A_POLICY:
-            yield "cap_add", capability, "is a way round the network's policy"
-    for key in _NAMESPACES:
-        if str(service.get(key) or "").startswith(("host", "container:")):
-            yield key, service[key], "shares a namespace of the host or of a container of others"
-    yield from _volumes_from(service.get("volumes_from") or (), Grounds(Path()))
-    for key in ("post_start", "pre_stop"):
-        for below, value, reason in _hooks(service.get(key) or (), Grounds(Path())):
-            yield key + below, value, reason
-
-
-def host_mounts(service: Mapping[str, Any], grounds: Grounds) -> Iterator[tuple[str, Any, str]]:
-    """Mounts of the host: its sockets, and files that it runs, lead round a restriction."""
-    for below, value, reason in _volumes(service.get("volumes") or (), grounds):
-        yield f"volumes{below}", value, f"{reason}; that can be a way round the network's policy"
+        name = str(capability).upper().removeprefix("CAP_")
+        if name not in _CAPABILITIES_WITHIN_A_POLICY:
+            accepted = ", ".join(sorted(_CAPABILITIES_WITHIN_A_POLICY))
+            reason = f"can be a way round the network's policy; accepted with one: {accepted}"
+            yield "cap_add", capability, reason
+    for key, value in service.items():
+        if key not in _NO_WAYS_OUT:
+            for below, found, reason in service_key(key, value, grounds):
+                yield key + below, found, f"{reason}; that can be a way round the network's policy"
 
 
 def _oom_score(value: Any, _grounds: Grounds) -> Iterator[tuple[str, Any, str]]:
