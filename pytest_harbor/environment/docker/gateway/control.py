@@ -88,9 +88,10 @@ class Service:
     def _read(self) -> None:
         output: IO[bytes] | None = self.process.stdout
         assert output is not None
-        while line := output.readline(MAX_LINE):
-            self.last = line
-            self._refusals.note(line)
+        with output:
+            while line := output.readline(MAX_LINE):
+                self.last = line
+                self._refusals.note(line)
 
     def alive(self) -> bool:
         """Whether it still runs."""
