@@ -1,8 +1,9 @@
 """Real command line agents solve a task under ``no-network``, with a scripted model."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,13 +22,33 @@ def mini(command: str) -> Turn:
     return Turn.tool("bash", command=command)
 
 
-SCRIPTS: Mapping[str, tuple[str, list[Turn]]] = {
+def opencode(command: str) -> Callable[[dict[str, Any]], Turn]:
+    """Its first call may be the one for a title, which offers no tools."""
+
+    def turn(body: dict[str, Any]) -> Turn:
+        if body.get("tools"):
+            return Turn.tool("bash", command=command, description="w")
+        return Turn("a title")
+
+    return turn
+
+
+SCRIPTS: Mapping[str, tuple[str, list[Any]]] = {
     "mini-swe-agent": (
         "openai/m",
         [mini(WORK), mini("echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT")],
     ),
     "claude-code": ("anthropic/claude-m", [Turn.tool("Bash", command=WORK, description="w")]),
     "codex": ("openai/m", [Turn.tool("exec_command", cmd=WORK)]),
+    "gemini-cli": (
+        "gemini/gemini-2.5-pro",
+        [Turn.tool("run_shell_command", command=WORK, description="w")],
+    ),
+    "qwen-coder": (
+        "openai/m",
+        [Turn.tool("run_shell_command", command=WORK, description="w", is_background=False)],
+    ),
+    "opencode": ("anthropic/claude-m", [opencode(WORK)]),
 }
 
 
@@ -37,6 +58,8 @@ def model(monkeypatch: pytest.MonkeyPatch):
         for name in ("OPENAI", "ANTHROPIC"):
             monkeypatch.setenv(f"{name}_API_KEY", KEY)
         monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.port}/v1")
+        monkeypatch.setenv("GEMINI_API_KEY", KEY)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{server.port}")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{server.port}")
         yield server
 

@@ -152,6 +152,7 @@ class CliAgent(Agent):
         filled = {"name": route.name or self.model_name or "", "provider": route.provider}
         model = _filled(connection.model, filled)
         values = {"base_url": route.base_urls.get(wire, ""), "key": route.key, "model": model}
+        values["short"] = filled["name"]
         env = {name: _filled(text, values) for name, text in connection.env.items()}
         env["HARBOR_MODEL"], env["HARBOR_BASE_URL"] = model, values["base_url"]
         return connection, env

@@ -55,7 +55,8 @@ class Connection:
     """How a tool is led to a model over one protocol.
 
     Attributes:
-        env: Variables; ``{base_url}``, ``{key}`` and ``{model}`` are filled in.
+        env: Variables; ``{base_url}``, ``{key}``, ``{model}`` (what ``$HARBOR_MODEL`` holds)
+            and ``{short}`` (the model by the provider's name) are filled in.
         model: What ``$HARBOR_MODEL`` holds; ``{name}`` and ``{provider}`` are filled in.
         flags: Added to the command.
     """

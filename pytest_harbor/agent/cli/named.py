@@ -3,7 +3,21 @@
 from __future__ import annotations
 
 from pytest_harbor.agent.cli.agent import CliAgent
-from pytest_harbor.agent.cli.entries import claude_code, codex, mini_swe_agent
+from pytest_harbor.agent.cli.entries import (
+    aider,
+    claude_code,
+    codex,
+    gemini_cli,
+    mini_swe_agent,
+    opencode,
+    qwen_coder,
+)
+
+
+class Aider(CliAgent):
+    """Aider."""
+
+    entry = aider.ENTRY
 
 
 class ClaudeCode(CliAgent):
@@ -18,7 +32,25 @@ class Codex(CliAgent):
     entry = codex.ENTRY
 
 
+class GeminiCli(CliAgent):
+    """Google's Gemini CLI."""
+
+    entry = gemini_cli.ENTRY
+
+
 class MiniSweAgent(CliAgent):
     """mini-SWE-agent."""
 
     entry = mini_swe_agent.ENTRY
+
+
+class OpenCode(CliAgent):
+    """OpenCode."""
+
+    entry = opencode.ENTRY
+
+
+class QwenCoder(CliAgent):
+    """Alibaba's Qwen Code."""
+
+    entry = qwen_coder.ENTRY
