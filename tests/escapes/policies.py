@@ -135,6 +135,15 @@ BUT_DENIED = (
         "tcp without a name", "get", {"to": "@other", "port": 9999, "host": "any"}, ":9999 to any"
     ),
     Allowance("udp", "udp", {"to": "@other", "port": 9999}, "heard esc"),
+    *(
+        Allowance(name, "talk", {"to": "@other", "port": port, "pause": 2.5, "parts": parts}, f":{port} to ")
+        for name, port, parts in (
+            ("a beginning of SSH", 22, ["SSH-2.0-OpenSSH_9.2 Debian\n", "\n"]),
+            ("a client that waits for a greeting", 25, ["", "EHLO it\n\n"]),
+            ("what is no text", 9999, ["\x05\x01", "\n\n"]),
+            ("what becomes no text", 9999, ["0\x0c\x02\x01", "\n\n"]),
+        )
+    ),
 )
 
 CASES = (

@@ -451,6 +451,27 @@ DENIED = [
     Escape("a denied address by udp", "udp", "udp", {"to": "@in_range", "port": 9999}),
     Escape("a denied address by ping", "icmp", "ping", {"to": "@in_range"}),
     Escape("a name that leads to a denied address", "http", "curl", {"url": "http://in-range.test/<token>"}),
+    # What is judged late, or cannot be judged, is not let through for that.
+    Escape("a denied name after a pause in the first word", "http", "talk",
+           {"to": "@allowed", "port": 80, "pause": 2.5,
+            "parts": ["G", "ET /<token> HTTP/1.1\nHost: denied.test\n\n"]}),
+    Escape("a denied name after a long silence", "http", "talk",
+           {"to": "@allowed", "port": 80, "pause": 2.5,
+            "parts": ["", "GET /<token> HTTP/1.1\nHost: denied.test\n\n"]}),
+    Escape("a denied server name after a pause in the hello", "tls", "tls",
+           {"to": "@allowed", "port": 443, "sni": "denied.test", "parts": [REQUEST], "cut": "pause"}),
+    Escape("a denied server name in a hello of several records", "tls", "tls",
+           {"to": "@allowed", "port": 443, "sni": "denied.test", "parts": [REQUEST], "cut": "records"}),
+    Escape("TLS that says no name while names are denied", "tls", "tls",
+           {"to": "@allowed", "port": 443, "sni": "", "parts": ["GET /<token> HTTP/1.1\nHost: denied.test\n\n"]}),
+    Escape("a denied name behind a line that is too long", "http", "talk",
+           {"to": "@allowed", "port": 80,
+            "parts": ["GET /<token>" + "a" * 17_000 + " HTTP/1.1\nHost: denied.test\n\n"]}),
+    Escape("a denied name behind empty lines", "http", "talk",
+           {"to": "@allowed", "port": 80, "parts": ["\r\nGET /<token> HTTP/1.1\nHost: denied.test\n\n"]}),
+    Escape("a denied name in a request that begins as SSH", "http", "talk",
+           {"to": "@allowed", "port": 80, "pause": 2.5,
+            "parts": ["SSH-2.0- /<token> HTTP/1.1\n", "Host: denied.test\n\n"]}),
 ]  # fmt: skip
 DENIED = [replace(row, only=DENIED_ONLY) for row in DENIED]
 

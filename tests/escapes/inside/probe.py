@@ -123,6 +123,11 @@ class Tls:
             body = data[5:]
             for piece in (body[:20], body[20:90], body[90:]):
                 self.connection.sendall(data[:3] + struct.pack("!H", len(piece)) + piece)
+        elif cut == "pause":
+            self.connection.settimeout(PATIENCE_SEC + 2.5)
+            self.connection.sendall(data[:1])
+            time.sleep(2.5)
+            self.connection.sendall(data[1:])
         elif cut == "segments":
             self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             for start in range(0, len(data), 40):

@@ -146,20 +146,56 @@ def _restricted_http(recipe: Recipe) -> str:
     )
 
 
+# Two hex digits of a byte that a line of text may have.
+_TEXT = "(?:0[9AD]|[2-6][0-9A-F]|7[0-9A-E])"
+
+# Known beginnings that no server of HTTP or TLS takes for its own, whatever follows.
+_SSH = r"^SSH-2\.0-[!-~]*(?: [!-~]*)?\r?\n"
+_OTHER_TEXT = r"^(?:\*[0-9]+\r\n|[0-9a-f]{4}git-|@RSYNCD:)"
+
+_SERVER_FIRST_PORTS = "21 22 25 110 119 143 587 873 3306 3690 5900"
+
+
 def _public_tcp(recipe: Recipe) -> str:
+    """Lets through what is judged, or cannot be read as HTTP or TLS; the rest may hide a name."""
     return _text(
         # A server that speaks first is waited for in vain so long.
-        "tcp-request inspect-delay 1s",
+        "tcp-request inspect-delay 2s",
         f"{_TCP} set-var(txn.verdict) int(1) if tls",
         f"{_TCP} set-var(txn.name) req.ssl_sni,lower,rtrim(.),bytes(0,253) if tls",
         *_verdict(recipe, _TCP, "tls"),
         "acl bad var(txn.verdict) -m int 0",
+        "acl named var(txn.name) -m len 1:253",
         f"{_TCP} reject if tls bad",
-        f"{_TCP} accept if tls",
-        f"{_TCP} set-var(txn.verdict) int(2) if http",
-        f"{_TCP} accept if http",
+        f"{_TCP} accept if tls named",
+        *_unnamed_tcp(),
         "use_backend plain if http",
         "default_backend direct",
+    )
+
+
+def _unnamed_tcp() -> tuple[str, ...]:
+    return (
+        # Each of these waits for no more bytes than it names.
+        "acl ssh req.payload(0,8) -m str SSH-2.0-",
+        f"acl ssh_line req.payload(0,0) -m reg '{_SSH}'",
+        f"acl other_text req.payload(0,8) -m reg '{_OTHER_TEXT}'",
+        # 14 to 18 are TLS records; some servers take others before the hello.
+        f"acl binary req.payload(0,1),hex -m reg '^(?!{_TEXT}|1[4-8])'",
+        f"acl binary req.payload(0,4),hex -m reg '^{_TEXT}{{1,3}}(?!{_TEXT})..'",
+        "acl silent req.len 0",
+        f"acl server_first dst_port {_SERVER_FIRST_PORTS}",
+        f"{_TCP} accept if !tls ssh ssh_line",
+        f"{_TCP} set-var(txn.verdict) int(2) if !tls http",
+        f"{_TCP} accept if !tls http",
+        f"{_TCP} accept if !tls binary",
+        f"{_TCP} accept if !tls other_text",
+        f"{_TCP} accept if server_first silent",
+        # What said no name is told of by its address.
+        f"{_TCP} set-var(txn.verdict) int(0)",
+        f"{_TCP} set-var(txn.address) dst",
+        f"{_TCP} set-var(txn.name) str(),concat(,txn.address)",
+        f"{_TCP} reject",
     )
 
 
