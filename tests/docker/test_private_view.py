@@ -118,6 +118,73 @@ def test_files_go_in_and_come_out_of_the_views_own_folders(view: Environment, tm
     assert report.files == ("b",)
 
 
+# What Python opens when something breaks in it: the file of the traceback's lines, whose first
+# line names a codec, which is a module.
+PLANTED = {
+    "/harbor/enter.py": "# -*- coding: planted -*-\n",
+    "/usr/lib/python3.11/encodings/planted.py": "open('/tmp/proof', 'w').close()\n",
+}
+PASSWD = "root:x:0:0:root:/root:/bin/sh\n"
+MANY_GROUPS = "".join(f"g{number}:x:{number}:root\n" for number in range(70_000))
+
+
+@pytest.fixture(scope="module")
+def planted(engine: Engine) -> Iterator[DockerEnvironment]:
+    """A box with code in it that waits for a program from outside to stumble."""
+    box = DockerEnvironment(ContainerSpec("planted", docker_image=BASE_IMAGE), engine)
+    try:
+        box.start()
+        for path, text in PLANTED.items():
+            box.write(path, text)
+        yield box
+    finally:
+        box.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("/etc/passwd", f"z:x:{'9' * 5000}:0:z:/:/bin/sh\n{PASSWD}"),
+        ("/etc/passwd", f"z:x:1{'0' * 70}:{'9' * 5000}:z:/:/bin/sh\n{PASSWD}"),
+        ("/etc/group", MANY_GROUPS),
+        ("/etc/group", f"g:x:{'9' * 5000}:root\n"),
+        ("/etc/passwd", "root:x:0:0:root:/ro\0ot:/bin/sh\n"),
+        ("/etc/passwd", f"root:x:0:0:root:/{'r' * 200_000}:/bin/sh\n"),
+    ],
+)
+def test_no_account_file_makes_code_of_the_box_run_with_rights(planted, path: str, text: str):
+    before = planted.read(path)
+    planted.write(path, text)
+    try:
+        with planted.private_view(FOLDERS) as view:
+            assert view.exec("id -u", user="root").stdout == "0\n"
+    finally:
+        planted.write(path, before)
+    assert planted.exec("ls /tmp/proof").exit_code != 0
+
+
+def test_signals_make_no_code_of_the_box_run_with_rights(planted: DockerEnvironment):
+    planted.write(
+        "/tmp/flood.sh",
+        "while :; do for p in /proc/[0-9]*; do grep -qs /harbor/enter.py $p/cmdline &&"
+        " kill -INT ${p#/proc/}; done; done 2>/dev/null",
+    )
+    planted.exec("(setsid sh /tmp/flood.sh >/dev/null 2>&1 &)")
+    with planted.private_view(FOLDERS) as view:
+        for _ in range(6):
+            view.exec("sleep 0.01")
+    assert planted.exec("ls /tmp/proof").exit_code != 0
+
+
+def test_an_account_file_that_is_a_link_is_followed(make_box):
+    box = make_box()
+    box.start()
+    box.exec("mkdir /data; echo 'who:x:77:78:w:/home/who:/bin/sh' > /data/passwd")
+    box.exec("ln -sf ../data/passwd /etc/passwd; echo more:x:79:who >> /etc/group")
+    with box.private_view(FOLDERS) as view:
+        assert view.exec("id -u; id -G; echo $HOME", user="who").stdout == "77\n78 79\n/home/who\n"
+
+
 def interrupted_view(box: DockerEnvironment) -> Environment:
     """A view whose use an interrupt has ended."""
     with suppress(KeyboardInterrupt), box.private_view(FOLDERS) as opened:

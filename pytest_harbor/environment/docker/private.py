@@ -17,6 +17,7 @@ import posixpath
 import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -27,11 +28,12 @@ from pytest_harbor.environment.base import (
     Environment,
     ExecResult,
 )
+from pytest_harbor.environment.docker.accounts import Accounts
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import remove_container
-from pytest_harbor.environment.docker.execution import CommandRunner, no_such_user
+from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.gateway.image import ensure_gateway_image
 from pytest_harbor.environment.docker.operations import OOM_COUNT, ContainerOperations
 from pytest_harbor.environment.docker.process import DockerProcess
@@ -124,6 +126,7 @@ class ViewRunner(CommandRunner):
         self._folders = list(folders)
         self._apparmor = str(inspected.get("AppArmorProfile") or "").replace("unconfined", "")
         self._user = str(config.get("User") or "")
+        self._accounts = Accounts(Transfer(engine, str(inspected["Id"])))
         pairs = (each.partition("=") for each in config.get("Env") or ())
         self._env = {"HOSTNAME": str(config.get("Hostname") or "")}
         self._env |= {name: value for name, _, value in pairs}
@@ -151,7 +154,7 @@ class ViewRunner(CommandRunner):
             merge=merge,
         )
         if result.exit_code == _FAULT_STATUS:
-            self._raise_fault(fault, user)
+            self._raise_fault(fault)
         return result
 
     def open(
@@ -180,7 +183,7 @@ class ViewRunner(CommandRunner):
             "fault": fault,
             "apparmor": self._apparmor,
             "folders": self._folders,
-            "user": user or self._user,
+            "account": asdict(self._accounts.find(user or self._user)),
             "cwd": directory,
         }
         return [*_PROGRAM, json.dumps(spec), kind, *rest], fault
@@ -190,11 +193,9 @@ class ViewRunner(CommandRunner):
         # arguments, which every process of the box can read.
         return {f"{_ENV_PREFIX}{k}": v for k, v in {**self._env, **(env or {})}.items()}
 
-    def _raise_fault(self, path: str, user: str) -> None:
+    def _raise_fault(self, path: str) -> None:
         """Raise what kept the command from being run; a command may end with this status, too."""
         words = Transfer(self._engine, self._container).read(path, 64 * 1024).decode()
-        if "unable to find" in words:
-            raise no_such_user(user or self._user, words)
         if words:
             raise EnvironmentStartError(f"the environment cannot be entered from outside: {words}")
 

@@ -4,7 +4,9 @@ The engine starts this program in a container of its own that shares the box's p
 ids and network. It goes into the box's mount namespace, makes a namespace of its own from
 that, and builds a root folder in it: every entry of the box's root, and in the place of
 the private folders this container's. Then it becomes what a command in the box is, and
-gives way to the command. No program of the box runs before that.
+gives way to the command. No program of the box runs before that, and no file of the box is
+opened: neither as text, nor as code by Python, which looks for modules to import and for the
+lines of a traceback by paths that are the box's by then.
 
 The root folder and what lies above a private folder are this container's as well: whoever
 removes a folder on which something is mounted elsewhere takes the mount away with it, so
@@ -26,7 +28,7 @@ import signal
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+import warnings  # noqa: F401  os.execvpe imports it, when nothing can be any more
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -51,8 +53,6 @@ FOLDER_FLAGS = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 PR_SET_KEEPCAPS, PR_SET_SECCOMP, PR_CAPBSET_DROP = 8, 22, 24
 PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE = 38, 47, 2
 
-_MAX_ACCOUNT_BYTES = 4 * 1024 * 1024
-
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -66,6 +66,18 @@ def call(result: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+def shut_out_code() -> None:
+    """From now on Python opens no file of its own accord, whatever goes wrong."""
+    # With its own handler of this signal anybody could raise an exception anywhere.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.excepthook = lambda *_: os._exit(FAULT_STATUS)
+    sys.unraisablehook = lambda _: None
+    sys.path.clear()
+    sys.path_hooks.clear()
+    sys.meta_path.clear()
+    sys.path_importer_cache.clear()
 
 
 # -- the root folder ------------------------------------------------------------------
@@ -189,65 +201,17 @@ def enter_box(folders: list[str]) -> None:
     os.chroot(".")
 
 
-# -- the user -------------------------------------------------------------------------
-
-
-def _records(path: str) -> Iterator[list[str]]:
-    """The lines of an account file of the box, which may be anything."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        return
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return
-        text = file.read(_MAX_ACCOUNT_BYTES).decode(errors="replace")
-    for line in text.splitlines():
-        yield line.strip().split(":")
-
-
-def _number(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdecimal() and int(text) < 2**31 else None
-
-
-def _record(path: str, wanted: str, fields: int) -> list[str] | None:
-    """The record of this name, else the one of this number."""
-    records = [r for r in _records(path) if len(r) >= fields and _number(r[2]) is not None]
-    named = [r for r in records if r[0] == wanted]
-    numbered = [r for r in records if r[2] == wanted]
-    return next(iter([*named, *numbered]), None)
+# -- rights ---------------------------------------------------------------------------
 
 
 class User:
-    """Whom the engine would take ``spec`` for."""
+    """Whom the command belongs to; looked up where nothing of the box runs."""
 
-    def __init__(self, spec: str) -> None:
-        name, _, group = spec.partition(":")
-        record = _record("/etc/passwd", name or "0", 6)
-        if record is None and _number(name or "0") is None:
-            raise Fault(f"unable to find user {name}: no matching entries in passwd file")
-        self.uid = int(record[2]) if record else int(name or "0")
-        self.gid = _number(record[3]) or 0 if record else 0
-        self.home = (record[5] if record else "") or "/"
-        self.groups = _groups_of(record[0]) if record and not group else []
-        if group:
-            self.gid = _group(group)
-
-
-def _group(spec: str) -> int:
-    record = _record("/etc/group", spec, 3)
-    number = int(record[2]) if record else _number(spec)
-    if number is None:
-        raise Fault(f"unable to find group {spec}: no matching entries in group file")
-    return number
-
-
-def _groups_of(name: str) -> list[int]:
-    records = [r for r in _records("/etc/group") if len(r) >= 4 and name in r[3].split(",")]
-    return [number for r in records if (number := _number(r[2])) is not None]
-
-
-# -- rights ---------------------------------------------------------------------------
+    def __init__(self, account: dict[str, Any]) -> None:
+        self.uid = int(account["uid"])
+        self.gid = int(account["gid"])
+        self.groups = [int(group) for group in account["groups"]]
+        self.home = str(account["home"])
 
 
 class Rights:
@@ -257,22 +221,27 @@ class Rights:
         with open("/proc/1/status", encoding="ascii", errors="replace") as file:
             status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
         self._bounding = int(status["CapBnd"], 16)
+        with open("/proc/sys/kernel/cap_last_cap", encoding="ascii") as file:
+            self._capabilities = int(file.read()) + 1
         self._no_new_privileges = status.get("NoNewPrivs") == "1"
         self._apparmor = apparmor
+        # Of this container's /proc: later that name is the box's.
+        self._profile = (
+            os.open("/proc/self/attr/exec", os.O_WRONLY | os.O_CLOEXEC) if apparmor else -1
+        )
         if self._bounding >> GUARD & 1:
             raise Fault("the box has the capability that is to keep its processes out")
 
     def take(self, user: User) -> None:
         """Become a user with these rights and no others."""
         if self._apparmor:
-            with open("/proc/self/attr/exec", "w", encoding="ascii") as file:
-                file.write(f"exec {self._apparmor}")
+            os.write(self._profile, f"exec {self._apparmor}".encode())
         if not self._bounding >> SYS_ADMIN & 1:
             forbid_namespaces()
         allowed = self._bounding | 1 << GUARD
-        for capability in range(64):
+        for capability in range(self._capabilities):
             if not allowed >> capability & 1:
-                libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+                call(libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0))
         call(libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0))
         os.setgroups(user.groups)
         os.setresgid(user.gid, user.gid, user.gid)
@@ -390,20 +359,21 @@ def give_output(user: User) -> None:
             os.fchown(descriptor, user.uid, -1)
 
 
-def main(spec: dict[str, Any], kind: str, command: list[str]) -> None:
+def main(spec: dict[str, Any], kind: str, command: list[str]) -> NoReturn:
     """Run ``command`` as ``spec`` says."""
     fault = os.open(spec["fault"], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        rights = Rights(spec["apparmor"])
-        enter_box(spec["folders"])
-        user = User(spec["user"])
+        rights, user = Rights(spec["apparmor"]), User(spec["account"])
         env = environment(user)
+        shut_out_code()
+        enter_box(spec["folders"])
         give_output(user)
         rights.take(user)
-    except (Fault, OSError) as error:
-        os.write(fault, str(error).encode())
-        sys.exit(FAULT_STATUS)
-    run(kind, command, spec["cwd"], env)
+        run(kind, command, spec["cwd"], env)
+    except BaseException as error:  # noqa: BLE001
+        os.write(fault, str(error).encode(errors="replace") or b"?")
+    finally:
+        os._exit(FAULT_STATUS)
 
 
 if __name__ == "__main__":
