@@ -31,18 +31,22 @@ def engine_resolvers(engine: Engine, image: str) -> tuple[str, ...]:
     Raises:
         EnvironmentStartError: No container of the image starts, or it has no such server.
     """
-    if engine.cache.resolvers is None:
-        servers = tuple(_servers(_resolv_conf(engine, image)))
-        if not servers:
-            raise EnvironmentStartError(
-                "the engine gives its containers no name server of IPv4 that they could ask "
-                'themselves; name one in its daemon.json under "dns"'
-            )
+    if engine.cache.resolvers is not None:
+        return engine.cache.resolvers
+    text, is_engines = _resolv_conf(engine, image)
+    servers = tuple(_servers(text))
+    if not servers:
+        raise EnvironmentStartError(
+            "the engine gives its containers no name server of IPv4 that they could ask "
+            'themselves; name one in its daemon.json under "dns"'
+        )
+    if is_engines:
         engine.cache.resolvers = servers
-    return engine.cache.resolvers
+    return servers
 
 
-def _resolv_conf(engine: Engine, image: str) -> str:
+def _resolv_conf(engine: Engine, image: str) -> tuple[str, bool]:
+    """The file, and whether it is the engine's for certain, not one of the image's choice."""
     known = engine.cache.shells.get(image)
     doing = "asking for the engine's name servers"
     with engine.errors(doing, EnvironmentStartError, EnvironmentStartError):
@@ -54,25 +58,35 @@ def _resolv_conf(engine: Engine, image: str) -> str:
         return _seen_by_container(engine, image, "bash")
 
 
-def _seen_by_container(engine: Engine, image: str, shell: str) -> str:
+def _seen_by_container(engine: Engine, image: str, shell: str) -> tuple[str, bool]:
     name = f"pytest-harbor-names-{secrets.token_hex(6)}"
     config = {
         "Image": image,
         "Entrypoint": [shell, "-c", _WAIT],
         "OpenStdin": True,
         "Labels": engine.labels(),
-        "HostConfig": {"NetworkMode": "none"},
+        # The image's own program runs: it must not write what other trials will believe.
+        "User": "65534",
+        "HostConfig": {
+            "NetworkMode": "none",
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges"],
+        },
     }
     engine.api.create_from(config, name)
     try:
         engine.api.start(name)
         chunks, _ = engine.api.get_archive(name, "/etc/resolv.conf")
         packed = BytesIO(b"".join(chunks))
+        # A volume of the image may lie over the engine's file.
+        has_volumes = bool(engine.api.inspect_container(name)["Config"].get("Volumes"))
     finally:
         engine.api.remove_container(name, force=True, v=True)
     with tarfile.open(fileobj=packed) as archive:
-        file = archive.extractfile(archive.getmembers()[0])
-        return file.read().decode(errors="replace") if file else ""
+        member = archive.getmembers()[0]
+        file = archive.extractfile(member) if member.isfile() else None
+        return file.read().decode(errors="replace") if file else "", not has_volumes
 
 
 def _servers(resolv_conf: str) -> Iterator[str]:
