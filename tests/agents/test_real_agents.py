@@ -48,7 +48,7 @@ SCRIPTS: Mapping[str, tuple[str, list[Any]]] = {
         "openai/m",
         [Turn.tool("run_shell_command", command=WORK, description="w", is_background=False)],
     ),
-    "opencode": ("anthropic/claude-m", [opencode(WORK)]),
+    "opencode": ("anthropic/claude-m", [opencode(WORK), opencode(WORK)]),
 }
 
 
