@@ -136,7 +136,12 @@ BUT_DENIED = (
     ),
     Allowance("udp", "udp", {"to": "@other", "port": 9999}, "heard esc"),
     *(
-        Allowance(name, "talk", {"to": "@other", "port": port, "pause": 2.5, "parts": parts}, f":{port} to ")
+        Allowance(
+            name,
+            "talk",
+            {"to": "@other", "port": port, "pause": 2.5, "parts": parts},
+            f":{port} to ",
+        )
         for name, port, parts in (
             ("a beginning of SSH", 22, ["SSH-2.0-OpenSSH_9.2 Debian\n", "\n"]),
             ("a client that waits for a greeting", 25, ["", "EHLO it\n\n"]),
