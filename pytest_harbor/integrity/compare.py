@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_harbor.environment.base import Change, Environment
+from pytest_harbor.errors import HarborError
 from pytest_harbor.integrity.packages import PackageFiles
 from pytest_harbor.integrity.reading import MAX_READ, MAX_TEXT_BYTES, BoxFiles
 from pytest_harbor.integrity.watched import (
@@ -77,7 +78,12 @@ class _Judge:
             self._judge_link(change)
             watched = watch(change.path, self._workdir)
             if watched is not None:
-                self._judge_one(change, watched)
+                self._judge_safely(change, watched)
+        for path in self._packages.unreadable:
+            message = f"{path} is no package database"
+            self._result.findings.append(
+                IntegrityFinding("unreadable", "suspicious", message, path)
+            )
         if self._files.reads > MAX_READ:
             self._result.unseen.append(
                 f"{self._files.reads - MAX_READ} of the files that a verifier may rely on: too many"
@@ -101,6 +107,16 @@ class _Judge:
             if _is_in(target, _HELD) and not _is_in(change.path, _HELD):
                 message = f"is a link to {change.target!r}, where the verifier's files are"
                 self._add(change, "link-to-verifier", "suspicious", message)
+
+    def _judge_safely(self, change: Change, watched: Watched) -> None:
+        """Judge one change; what a judge stumbles over was put there, and ends no trial."""
+        try:
+            self._judge_one(change, watched)
+        except HarborError:
+            raise
+        except Exception as error:  # noqa: BLE001
+            message = f"cannot be read as what it is: {type(error).__name__}"
+            self._add(change, "unreadable", "suspicious", message)
 
     def _judge_one(self, change: Change, watched: Watched) -> None:
         judges: dict[str, Callable[[Change, Watched], None]] = {

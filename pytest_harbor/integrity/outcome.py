@@ -20,7 +20,7 @@ _ENDED = re.compile(
     r"|warnings?|rerun)\b)[^\n]*) in [\d.]+s",
     re.MULTILINE,
 )
-_RAN = re.compile(r"(\d+) (?:passed|failed|errors?|xfailed|xpassed)\b")
+_RAN = re.compile(r"(\d{1,9}) (?:passed|failed|errors?|xfailed|xpassed)\b")
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 

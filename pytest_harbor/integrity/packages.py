@@ -23,7 +23,11 @@ _FEW = 8
 
 
 class PackageFiles:
-    """Files that packages brought since the image was made; read as far as one is asked for."""
+    """Files that packages brought since the image was made; read as far as one is asked for.
+
+    Attributes:
+        unreadable: Databases that are none.
+    """
 
     def __init__(self, changes: Sequence[Change], files: BoxFiles) -> None:
         self._files = files
@@ -36,6 +40,7 @@ class PackageFiles:
         self._digests: dict[str, tuple[str, str]] = {}
         self._listed: set[str] = set()
         self._listed_before: dict[str, bool] | None = None
+        self.unreadable: list[str] = []
 
     def brought(self, path: str, content: bytes | None) -> bool:
         """Whether a package brought the file with this very content.
@@ -91,6 +96,12 @@ class PackageFiles:
         return before
 
     def _take(self, path: str, text: str) -> None:
+        try:
+            self._take_lines(path, text)
+        except (ValueError, csv.Error):
+            self.unreadable.append(path)
+
+    def _take_lines(self, path: str, text: str) -> None:
         if path.endswith(".md5sums"):
             for line in text.splitlines():
                 digest, _, name = line.partition("  ")

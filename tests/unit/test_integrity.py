@@ -393,3 +393,20 @@ HOSTILE: Sequence[tuple[str, str]] = [
 @pytest.mark.parametrize(("path", "content"), HOSTILE)
 def test_hostile_content_breaks_nothing(path: str, content: str) -> None:
     judged({path: content, f"{SITE}/sitecustomize.py": "x"})
+
+
+UNREADABLE: Sequence[tuple[str, str]] = [
+    (f"{SITE}/x-1.dist-info/RECORD", "a,sha256=a,1"),
+    (f"{SITE}/x-1.dist-info/RECORD", f"{'a' * 200_000},,"),
+    ("/lib/apk/db/installed", "F:usr\nR:x\nZ:Q1a\n"),
+    ("/app/pyproject.toml", f"[tool.pytest.ini_options]\nx = {'9' * 5000}\n"),
+]
+
+
+@pytest.mark.parametrize(("path", "content"), UNREADABLE)
+def test_what_cannot_be_read_as_what_it_is_is_suspicious_and_hides_nothing(
+    path: str, content: str
+) -> None:
+    found, _ = judged({path: content, f"{SITE}/sitecustomize.py": "x"})
+    suspicious = {one.path for one in found.findings if one.level == "suspicious"}
+    assert suspicious == {path, f"{SITE}/sitecustomize.py"}

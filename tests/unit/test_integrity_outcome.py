@@ -116,3 +116,7 @@ def test_a_test_script_in_the_build_context_is_suspicious(tmp_path: Path) -> Non
         (tmp_path / name / "test.sh").write_text("#!/bin/bash\necho 1 > reward\n")
     (one,) = leftovers(tmp_path / "environment", (tmp_path / "tests",))
     assert (one.code, one.level) == ("tests-in-image", "suspicious")
+
+
+def test_an_output_with_a_number_of_any_length_is_read(tmp_path: Path) -> None:
+    assert found(tmp_path, f"==== {'9' * 5000} passed in 0.01s ====\n") == []
