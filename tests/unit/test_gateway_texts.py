@@ -6,6 +6,7 @@ pytest.importorskip("docker")
 
 from pytest_harbor.environment.docker.gateway.control import MAX_NAMES, Refusals, Service
 from pytest_harbor.environment.docker.gateway.dnsmasq import dnsmasq_config
+from pytest_harbor.environment.docker.gateway.firewall import firewall
 from pytest_harbor.environment.docker.gateway.guard import guard_rules
 from pytest_harbor.environment.docker.gateway.haproxy import haproxy_config
 from pytest_harbor.environment.docker.gateway.recipe import Place, recipe_for
@@ -99,3 +100,66 @@ def test_a_server_ends_with_its_children():
         service._thread.join(0.01)
     service.end()
     assert not service._thread.is_alive()  # a child would hold the output open
+
+
+LISTING = (
+    '{"nftables": [{"set": {"name": "refused_udp", "elem": [{"elem": {"val": {"concat": '
+    '["9.9.9.9", 53]}, "counter": {"packets": %d, "bytes": 9}}}]}}, '
+    '{"counter": {"name": "refused_udp_all", "packets": %d}}]}\nmore - 0 -'
+)
+
+
+def test_a_refusal_is_told_once():
+    told = {}
+    assert sum(one.count for one in parse_refusals(LISTING % (3, 5), told)) == 5
+    assert parse_refusals(LISTING % (3, 5), told) == []
+    again = parse_refusals(LISTING % (4, 8), told)
+    assert {one.destination: one.count for one in again} == {
+        "9.9.9.9": 1,
+        "(further destinations)": 2,
+    }
+
+
+def test_names_below_a_denied_one_resolve_where_a_wildcard_allows_them():
+    policy = NetworkPolicy("allowlist", ("*.e.example",), denied=("bad.e.example",))
+    lines = dnsmasq_config(recipe_for(policy), PLACE, 10000).splitlines()
+    assert "address=/bad.e.example/" in lines
+    assert "address=/*.bad.e.example/198.18.0.1" in lines
+
+
+@pytest.mark.parametrize("denied", ["*.e.example", "*.bad.e.example"])
+def test_names_below_a_denied_one_do_not_resolve_where_they_are_denied(denied):
+    policy = NetworkPolicy("allowlist", ("*.e.example",), denied=("bad.e.example", denied))
+    text = dnsmasq_config(recipe_for(policy), PLACE, 10000)
+    assert "address=/*.bad.e.example/198.18.0.1" not in text
+
+
+def rules(policy):
+    return firewall(
+        recipe_for(policy),
+        PLACE,
+        dns_port=10000,
+        proxy_port=20000,
+        host_addresses=["192.0.2.1"],
+        neighbours=[PLACE.uplink_subnet, "172.29.0.0/16"],
+    )
+
+
+def elements(text, name):
+    (line,) = [line for line in text.splitlines() if line.startswith(f"set {name} ")]
+    return line
+
+
+def test_servers_on_the_uplink_are_reached_by_name_under_public():
+    text = rules(NetworkPolicy(denied=("denied.example",)))
+    for name in ("special", "neighbours"):
+        assert PLACE.uplink_subnet not in elements(text, name)
+    assert PLACE.uplink_gateway in elements(text, "special")
+    restricted = rules(NetworkPolicy("allowlist", ("a.example",)))
+    assert PLACE.uplink_subnet in elements(restricted, "special")
+
+
+def test_questions_for_services_are_no_refusals():
+    refusals = Refusals()
+    refusals.note(b"dnsmasq[1]: config _http._tcp.deb.example is NXDOMAIN\n")
+    assert refusals.take() == "more - 0 -"

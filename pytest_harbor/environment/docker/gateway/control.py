@@ -22,7 +22,8 @@ LOG_SEC = 0.01
 MAX_NAMES = 1000
 MAX_LINE = 4096
 
-_DNS_REFUSED = re.compile(rb"config (\S{1,255}) is NXDOMAIN")
+# Questions for services, which apt asks of every name, are no wish to go anywhere else.
+_DNS_REFUSED = re.compile(rb"config ([^\s_]\S{0,254}) is NXDOMAIN")
 _PROXY_REFUSED = re.compile(rb"harbor-refused 0 ([0-9A-F]*)-? (\d+)")
 
 

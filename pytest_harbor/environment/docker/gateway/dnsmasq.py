@@ -61,5 +61,17 @@ def _restricted(recipe: Recipe) -> list[str]:
             lines += [f"address=/{name}/{STAND_IN}", f"local=/{name}/"]
         elif name not in ends and not any(matches(one, name) for one in recipe.denied_names):
             lines.append(f"host-record={name},{STAND_IN}")
-    lines += [f"address=/{name}/" for name in recipe.denied_names if name not in ends]
+    for name in recipe.denied_names:
+        if name not in ends:
+            lines.append(f"address=/{name}/")
+            below = f"*.{name}"
+            # The line above covers everything below the name as well.
+            if _is_allowed(below, recipe):
+                lines += [f"address=/{below}/{STAND_IN}", f"local=/{below}/"]
     return [*lines, *(f"host-record={end},{STAND_IN}" for end in sorted(ends))]
+
+
+def _is_allowed(pattern: str, recipe: Recipe) -> bool:
+    """Whether names below are allowed by a wildcard, and nothing denies them."""
+    allowed = any(matches(one, pattern) for one in recipe.names if one != pattern)
+    return allowed and not any(matches(one, pattern) for one in recipe.denied_names)

@@ -52,15 +52,13 @@ def firewall(
         neighbours: Networks of the engine, reached by a name only where the policy lets
             through their addresses, too.
     """
-    special = (*_SPECIAL, place.subnet, place.uplink_subnet, place.uplink_gateway, *host_addresses)
-    endpoints = [f"{end.host} . {end.port}" for end in recipe.address_endpoints]
-    endpoints += [f"{place.uplink_gateway} . {port}" for port in recipe.host_ports]
+    special, kept_apart = _unnameable(recipe, place, host_addresses, neighbours)
     chains = [
         _set("allowed", "ipv4_addr", recipe.networks, interval=True),
         _set("denied", "ipv4_addr", recipe.denied_networks, interval=True),
-        _set("special", "ipv4_addr", filter(None, special), interval=True),
-        _set("neighbours", "ipv4_addr", neighbours, interval=True),
-        _set("endpoints", "ipv4_addr . inet_service", endpoints),
+        _set("special", "ipv4_addr", special, interval=True),
+        _set("neighbours", "ipv4_addr", kept_apart, interval=True),
+        _set("endpoints", "ipv4_addr . inet_service", _endpoints(recipe, place)),
         *_refused_sets(),
         _raw(place),
         _dstnat(recipe, place, dns_port, proxy_port),
@@ -75,6 +73,22 @@ def firewall(
     return (
         f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
     )
+
+
+def _unnameable(
+    recipe: Recipe, place: Place, host_addresses: Sequence[str], neighbours: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """What no name leads to, and what one leads to only if its address is allowed, too."""
+    special = [*_SPECIAL, place.subnet, place.uplink_gateway]
+    if recipe.public:
+        # Reached by address anyway; the host guard keeps the machine and other networks apart.
+        return special, [one for one in neighbours if one != place.uplink_subnet]
+    return [*special, *filter(None, (place.uplink_subnet, *host_addresses))], list(neighbours)
+
+
+def _endpoints(recipe: Recipe, place: Place) -> list[str]:
+    endpoints = [f"{end.host} . {end.port}" for end in recipe.address_endpoints]
+    return endpoints + [f"{place.uplink_gateway} . {port}" for port in recipe.host_ports]
 
 
 def _set(name: str, kind: str, elements: Iterable[str], *, interval: bool = False) -> str:

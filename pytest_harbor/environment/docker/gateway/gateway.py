@@ -19,7 +19,7 @@ from pytest_harbor.environment.docker.gateway.firewall import CLOSED, TABLE, fir
 from pytest_harbor.environment.docker.gateway.guard import Guard
 from pytest_harbor.environment.docker.gateway.haproxy import haproxy_config
 from pytest_harbor.environment.docker.gateway.recipe import Place, Recipe, recipe_for
-from pytest_harbor.environment.docker.gateway.refusals import parse_refusals
+from pytest_harbor.environment.docker.gateway.refusals import Told, parse_refusals
 from pytest_harbor.environment.docker.gateway.uplink import Uplink
 from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.network import run_network_name
@@ -42,7 +42,6 @@ class _Prepared:
     policy: NetworkPolicy
     recipe: Recipe
     number: int
-    neighbours: tuple[str, ...]
 
 
 class Gateway:
@@ -64,7 +63,8 @@ class Gateway:
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._prepared: _Prepared | None = None
-        self._preparing: list[threading.Thread] = []
+        self._trial = 0
+        self._told: Told = {}
         bridge = guard.next_bridge_name()
         self.network = f"{run_network_name(engine.run_id)}-{bridge}"
         self._channel: Channel | None = None
@@ -124,10 +124,13 @@ class Gateway:
 
     def prepare(self, policy: NetworkPolicy) -> None:
         """Start the servers that ``policy`` needs, in the background; errors wait for enforce."""
+        trial = self._trial
 
         def work() -> None:
-            with suppress(HarborError):
-                self._prepare(policy)
+            with self._lock, suppress(HarborError):
+                # It may come to its turn when the gateway serves another trial.
+                if self._trial == trial:
+                    self._prepare(policy)
 
         thread = threading.Thread(target=work, name="harbor gateway", daemon=True)
         thread.start()
@@ -152,8 +155,7 @@ class Gateway:
                 with suppress(EnvironmentFault):
                     self._talk.ask("drop", number)
                 raise
-            neighbours = _subnets(self._engine) if needs_proxy else ()
-            self._prepared = _Prepared(policy, recipe, number, neighbours)
+            self._prepared = _Prepared(policy, recipe, number)
             return self._prepared
 
     def enforce(self, policy: NetworkPolicy) -> None:
@@ -171,7 +173,7 @@ class Gateway:
                 dns_port=_FIRST_DNS_PORT + prepared.number,
                 proxy_port=_FIRST_PROXY_PORT + prepared.number,
                 host_addresses=self._guard.addresses,
-                neighbours=prepared.neighbours,
+                neighbours=_subnets(self._engine) if prepared.recipe.needs_proxy else (),
             )
             self._prepared = None
             try:
@@ -180,6 +182,7 @@ class Gateway:
                 with suppress(EnvironmentFault):
                     self._talk.ask("drop", prepared.number)
                 raise
+            self._told = {}
 
     def _require_guard(self, policy: NetworkPolicy, recipe: Recipe) -> None:
         if policy.is_open and not recipe.host_ports:
@@ -193,13 +196,15 @@ class Gateway:
     def refused(self) -> list[RefusedConnection]:
         """What was refused since the last call or the last :meth:`enforce`."""
         with self._lock:
-            return parse_refusals(self._talk.ask("refused", "inet", TABLE))
+            return parse_refusals(self._talk.ask("refused", "inet", TABLE), self._told)
 
     def reset(self) -> None:
         """Let nothing through and forget the last trial."""
         with self._lock:
+            self._trial += 1
             self._prepared = None
             self._talk.ask("close", texts=(CLOSED,))
+            self._told = {}
 
     def neighbours(self) -> list[str]:
         """Names of the containers on the network, the gateway not among them."""
@@ -216,7 +221,7 @@ class Gateway:
     def remove(self) -> None:
         """Remove the container, then the network; containers on it are cut off."""
         with self._lock:
-            with suppress(HarborError):
+            with suppress(Exception):  # however it came to nothing, what there is goes
                 self.wait()
             if self._channel is not None:
                 self._channel.remove()

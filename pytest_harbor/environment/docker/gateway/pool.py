@@ -103,13 +103,14 @@ class GatewayPool:
             EnvironmentFault: None is to be had.
         """
         with self._lock:
+            # An old failure is nothing of this trial's: it is tried anew.
+            self._coming = [one for one in self._coming if not one.has_failed]
             self._coming.sort(key=lambda one: one.is_done)
             making = self._coming.pop() if self._coming else _Making(self._make)
         made = making.result(deadline)
         if made is None:
             # What is on its way serves the next trial.
-            with self._lock:
-                self._coming.append(making)
+            self._later(making)
             raise EnvironmentStartTimeoutError(
                 f"no network gateway stood within {deadline.timeout_sec:g} s; raise "
                 "[environment].build_timeout_sec or --harbor-build-timeout-multiplier"
@@ -121,15 +122,29 @@ class GatewayPool:
 
         Returns at once; it is closed in the background, or replaced where it cannot be used.
         """
+        self._later(_Making(lambda: self._again(gateway)))
+
+    def _later(self, making: _Making) -> None:
+        """Have it wait for the next trial; after the end of all trials, remove what it makes."""
         with self._lock:
-            self._coming.append(_Making(lambda: self._again(gateway)))
+            if not self._closed:
+                self._coming.append(making)
+                return
+        self._remove(making)
+
+    @staticmethod
+    def _remove(making: _Making) -> None:
+        with suppress(HarborError):
+            made = making.result(Deadline(None))
+            if made is not None:
+                made.remove()
 
     def _again(self, gateway: Gateway) -> Gateway:
         try:
             gateway.reset()
             if not gateway.neighbours():
                 return gateway
-        except HarborError:
+        except Exception:  # noqa: BLE001 - whatever it is, this one serves no more
             pass
         with suppress(HarborError):  # the end of the run takes what stays
             self.discard(gateway)
@@ -145,10 +160,7 @@ class GatewayPool:
             self._closed = True
             coming, self._coming = self._coming, []
         for making in coming:
-            with suppress(HarborError):
-                made = making.result(Deadline(None))
-                if made is not None:
-                    made.remove()
+            self._remove(making)
 
     def _make(self) -> Gateway:
         if self._closed:
@@ -199,6 +211,14 @@ class _Making:
             self._gateway = self._make()
         except HarborError as error:
             self._error = error
+        except Exception as error:  # noqa: BLE001 - whoever waits for it is told
+            self._error = EnvironmentFault(f"making a network gateway: {error!r}")
+            self._error.__cause__ = error
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether nothing comes of it."""
+        return self.is_done and self._error is not None
 
     @property
     def is_done(self) -> bool:

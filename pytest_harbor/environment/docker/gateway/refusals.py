@@ -15,16 +15,25 @@ MORE = "(further destinations)"
 """Destination of the entry that counts those which are not listed."""
 
 
-def parse_refusals(answer: str) -> list[RefusedConnection]:
+Told = dict[tuple[str, str, int | None], int]
+"""What the sets and counters of one table said before: they count on, names begin anew."""
+
+
+def parse_refusals(answer: str, told: Told | None = None) -> list[RefusedConnection]:
     """Read the control program's answer; the most often refused first.
 
     At most ``MAX_LISTED`` destinations; one entry more counts the tries to others.
+
+    Args:
+        answer: Of the request ``refused``.
+        told: What the same table has told already, left out now; brought up to date.
     """
+    told = {} if told is None else told
     listing, _, names = answer.partition("\n")
     parts = [part for part in json.loads(listing)["nftables"] if isinstance(part, dict)]
     found: dict[tuple[str, str, int | None], int] = {}
     more = 0
-    for name, how, port, count in [*_from_names(names), *_from_sets(parts)]:
+    for name, how, port, count in [*_from_names(names), *_anew(_from_sets(parts), told)]:
         if how == "more":
             more += count
             continue
@@ -33,9 +42,20 @@ def parse_refusals(answer: str) -> list[RefusedConnection]:
         key = (name, how, port)
         found[key] = found.get(key, 0) + count
     ordered = sorted(found.items(), key=lambda item: -item[1])
-    more += sum(count for _, count in ordered[MAX_LISTED:]) + _not_in_sets(parts)
+    more += sum(count for _, count in ordered[MAX_LISTED:])
+    more += sum(count for *_, count in _anew([(MORE, "", None, _not_in_sets(parts))], told))
     refused = [RefusedConnection(*key, count) for key, count in ordered[:MAX_LISTED]]
     return [*refused, *([RefusedConnection(MORE, "tcp", None, more)] if more > 0 else [])]
+
+
+def _anew(
+    entries: Iterable[tuple[str, str, int | None, int]], told: Told
+) -> Iterator[tuple[str, str, int | None, int]]:
+    for name, how, port, count in entries:
+        before = told.get((name, how, port), 0)
+        told[(name, how, port)] = count
+        if count > before:
+            yield name, how, port, count - before
 
 
 def _from_names(text: str) -> Iterator[tuple[str, str, int | None, int]]:

@@ -1,0 +1,90 @@
+"""What becomes of gateways that fail, and of those that are given back late."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("docker")
+
+from pytest_harbor.environment.docker.attach import Deadline
+from pytest_harbor.environment.docker.gateway.gateway import Gateway
+from pytest_harbor.environment.docker.gateway.pool import GatewayPool
+from pytest_harbor.errors import EnvironmentFault
+from pytest_harbor.task.network import NetworkPolicy
+
+
+class Made:
+    """Stands where a gateway would."""
+
+    def __init__(self):
+        self.removed = False
+
+    def reset(self):
+        raise KeyError("a gateway of an unknown state")
+
+    def remove(self):
+        self.removed = True
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    pool = GatewayPool(SimpleNamespace(), None, None)
+    monkeypatch.setattr(pool, "_make", Made)
+    return pool
+
+
+def failing(pool, monkeypatch, error):
+    def fail():
+        raise error
+
+    monkeypatch.setattr(pool, "_make", fail)
+
+
+def settled(pool):
+    for making in pool._coming:
+        making._thread.join()
+
+
+@pytest.mark.parametrize("error", [EnvironmentFault("no room"), KeyError("eth0")])
+def test_an_old_failure_is_not_the_next_trials(pool, monkeypatch, error):
+    with monkeypatch.context() as then:
+        failing(pool, then, error)
+        pool.warm()
+        settled(pool)
+    assert isinstance(pool.acquire(Deadline(None)), Made)
+
+
+def test_a_failure_of_any_kind_is_told(pool, monkeypatch):
+    failing(pool, monkeypatch, KeyError("eth0"))
+    with pytest.raises(EnvironmentFault, match="eth0"):
+        pool.acquire(Deadline(None))
+
+
+def test_a_gateway_that_comes_back_after_the_end_is_removed(pool, monkeypatch):
+    gateway = pool.acquire(Deadline(None))
+    pool.close()
+    failing(pool, monkeypatch, EnvironmentFault("closed"))
+    pool.release(gateway)
+    assert gateway.removed
+
+
+def test_a_gateway_that_cannot_be_reset_is_replaced(pool):
+    gateway = pool.acquire(Deadline(None))
+    pool.release(gateway)
+    assert pool.acquire(Deadline(None)) is not gateway
+    assert gateway.removed
+
+
+def test_what_is_made_ready_late_is_not_for_the_next_trial(monkeypatch):
+    gateway = Gateway.__new__(Gateway)
+    gateway._lock, gateway._trial, made_ready = threading.RLock(), 0, []
+    monkeypatch.setattr(gateway, "_prepare", made_ready.append)
+    monkeypatch.setattr(Gateway, "_talk", SimpleNamespace(ask=lambda *_, **__: ""))
+    with gateway._lock:  # the trial ends before its next policy is seen to
+        gateway.prepare(NetworkPolicy("allowlist", ("a.example",)))
+        gateway.reset()
+    for thread in threading.enumerate():
+        if thread.name == "harbor gateway":
+            thread.join()
+    assert made_ready == []
