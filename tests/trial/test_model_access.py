@@ -21,7 +21,8 @@ call() {
   exec 3<>"/dev/tcp/$HOST/$PORT" || return 1
   printf 'POST /v1/chat/completions HTTP/1.1\\\\r\\\\nHost: model\\\\r\\\\n' >&3
   printf 'Authorization: Bearer %s\\\\r\\\\nContent-Length: %d\\\\r\\\\n' "$KEY" "${#body}" >&3
-  printf 'Content-Type: application/json\\\\r\\\\nConnection: close\\\\r\\\\n\\\\r\\\\n%s' "$body" >&3
+  printf 'Content-Type: application/json\\\\r\\\\n' >&3
+  printf 'Connection: close\\\\r\\\\n\\\\r\\\\n%s' "$body" >&3
   cat <&3
 }
 """
