@@ -37,10 +37,11 @@ from pytest_harbor.result.reward import (
     judge,
     unmet_min_reward,
 )
-from pytest_harbor.result.trial import Category, StepResult, TrialResult, Work
+from pytest_harbor.result.trial import StepResult, TrialResult, Work
 from pytest_harbor.task.layout import AGENT_LOGS, TESTS_DIR, VERIFIER_LOGS
 from pytest_harbor.trial.agent_phase import agent_context, note_work, run_watched
 from pytest_harbor.trial.artifacts import Artifacts, run_hooks
+from pytest_harbor.trial.category import broken_category, settled_category
 from pytest_harbor.trial.grading import grade_separately, log_homes, verifier_context
 from pytest_harbor.trial.healthcheck import wait_until_healthy
 from pytest_harbor.trial.network_switch import NetworkSwitch, require_control
@@ -295,8 +296,11 @@ class Trial:
                     )
             self._take(report, result)
             self._trust.take(report, result, work)
-        except VerifierFault as fault:
-            self._phases.add_fault(result, "verifier", fault)
+        except Exception as error:
+            self._trust.look_at_broken(environment, result)
+            if not isinstance(error, VerifierFault):
+                raise
+            self._phases.add_fault(result, "verifier", error)
         finally:
             artifacts.close()
             take_trajectory(result, self.plan.agent, folders.agent_dir, self.record)
@@ -349,7 +353,7 @@ class Trial:
             running = self.result.steps[-1] if self.result.steps else self.result
             phase = next(reversed(running.timings), "environment")
             self._phases.add_fault(self.result, phase, error, text)
-            self.result.category = "agent" if isinstance(error, AgentFault) else "environment"
+            self.result.category = broken_category(self.result, error)
         self.write()
         return self.result
 
@@ -363,7 +367,7 @@ class Trial:
             self._combine_steps()
         if self.result.reward is not None:
             self.result.verdict = self._judge(self.result, self.result.reward)
-        self.result.category = self._category()
+        self.result.category = settled_category(self.result)
         self.write()
 
     def _combine_steps(self) -> None:
@@ -390,10 +394,3 @@ class Trial:
         except VerifierFault as fault:
             self._phases.add_fault(work, "verifier", fault)
             return None
-
-    def _category(self) -> Category:
-        if any(work.agent_unable for work in self.result.works):
-            return "agent"
-        # Who broke the grading must not buy its way out of a rate with that.
-        counts = self.result.verdict is not None or self.result.suspicious
-        return "reward" if counts else "task"

@@ -7,8 +7,8 @@ a verifier relies on as the image has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from pytest_harbor.environment.base import Environment, RunningProcess
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
+    EngineUnavailableError,
     EnvironmentFault,
     EnvironmentLostError,
     UnsupportedError,
@@ -37,6 +38,7 @@ from pytest_harbor.verifier.script import OUTPUT_FILE
 NEEDS_SERVICES = "needs_services"
 """Key of ``[metadata]``: what the agent leaves running is graded, so no fresh box will do."""
 
+_BY_SIGNAL = 128  # a shell adds the signal's number
 _MAX_COMMANDS = 20
 _COMMAND_CHARS = 200
 _LOG_FOLDERS = ("/logs/agent", "/logs/verifier", "/logs/artifacts")
@@ -53,7 +55,7 @@ class Look:
 
     report: IntegrityReport = field(default_factory=IntegrityReport)
     comparison: Comparison = field(default_factory=Comparison)
-    running: Sequence[RunningProcess] | None = ()
+    running: Sequence[RunningProcess] | None = None
 
 
 def needs_services(task: Task, patterns: Sequence[str]) -> bool:
@@ -123,6 +125,14 @@ class Trust:
         ]
         look.report.findings, look.report.grading = findings, "separate"
         work.integrity = look.report
+
+    def look_at_broken(self, environment: Environment, work: Work) -> None:
+        """Look at a box that broke before anybody had looked: what is found may be why."""
+        if work.integrity is None:
+            try:
+                work.integrity = self._look(environment).report
+            except EnvironmentFault as error:
+                self._record.note(f"the broken box was not looked at: {error}")
 
     def grade(
         self,
@@ -255,7 +265,7 @@ class Trust:
         observed: Observed,
         work: Work,
     ) -> VerifierReport:
-        with ExitStack() as stack:
+        with self._told_of_breaking(look), ExitStack() as stack:
             try:
                 view = stack.enter_context(environment.private_view([TESTS_DIR, VERIFIER_LOGS]))
             except UnsupportedError as error:
@@ -266,8 +276,30 @@ class Trust:
             context = self._bring_home(environment, context, work)
             stack.enter_context(observed(environment))
             report = verifier.verify(view, context)
+        killed = (report.exit_code or 0) > _BY_SIGNAL and not report.out_of_memory
+        if killed and report.reward is None:
+            self._disturbed(look, f"the verifier was ended, with status {report.exit_code}")
         self._look_again(look, environment, plan.tests)
         return report
+
+    @contextmanager
+    def _told_of_breaking(self, look: Look) -> Iterator[None]:
+        """Who lives beside the verifier can break its box, too."""
+        try:
+            yield
+        except EngineUnavailableError:
+            raise
+        except EnvironmentFault as error:
+            self._disturbed(look, f"the box could not be graded any more: {error}")
+            raise
+
+    @staticmethod
+    def _disturbed(look: Look, what: str) -> None:
+        if look.running:
+            message = f"while processes of the agent lived on, {what}"
+            look.report.findings.insert(
+                0, IntegrityFinding("grading-disturbed", "suspicious", message)
+            )
 
     def _refuse_in_reach(self, look: Look, error: UnsupportedError) -> None:
         if look.running is None:

@@ -62,6 +62,7 @@ class VerifierReport:
         ctrf: The script's own test report, where it wrote one.
         findings: Odd things, one sentence each.
         integrity: What is odd about the reward's files, with codes.
+        out_of_memory: The kernel killed for memory while the script ran.
     """
 
     reward: Reward | None = None
@@ -71,6 +72,7 @@ class VerifierReport:
     ctrf: CtrfReport | None = None
     findings: list[str] = field(default_factory=list)
     integrity: list[IntegrityFinding] = field(default_factory=list)
+    out_of_memory: bool = False
 
 
 class Verifier(ABC):

@@ -42,7 +42,11 @@ class ScriptVerifier(Verifier):
     def verify(self, environment: Environment, context: VerifierContext) -> VerifierReport:
         """Upload the tests, run the script, bring ``/logs`` home, read the reward."""
         result = self._run(environment, context)
-        report = VerifierReport(exit_code=result.exit_code, script_sec=result.duration_sec)
+        report = VerifierReport(
+            exit_code=result.exit_code,
+            script_sec=result.duration_sec,
+            out_of_memory=result.out_of_memory,
+        )
         landing = context.verifier_dir.parent / ".logs"
         report.findings += bring_logs_home(environment, context.homes, landing, context.filter_data)
         try:
