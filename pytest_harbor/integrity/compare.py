@@ -10,6 +10,7 @@ import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pytest_harbor.environment.base import Change, Environment
 from pytest_harbor.errors import HarborError
@@ -26,6 +27,9 @@ from pytest_harbor.integrity.watched import (
 )
 from pytest_harbor.result.integrity import IntegrityFinding, Level
 from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR, VERIFIER_LOGS
+
+if TYPE_CHECKING:
+    from pytest_harbor.integrity.startup import PythonStartup
 
 _MIN_UVX_BYTES = 200 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
@@ -68,6 +72,8 @@ class _Judge:
     def __init__(self, changes: Sequence[Change], environment: Environment) -> None:
         self._changes = [change for change in changes if change.type != "folder"]
         self._added = {change.path for change in changes if change.kind == "added"}
+        self._all = changes
+        self._startup: PythonStartup | None = None
         self._workdir = environment.workdir
         self._files = BoxFiles(environment, self._added)
         self._packages = PackageFiles(changes, self._files)
@@ -236,34 +242,25 @@ class _Judge:
             self._add(change, "unchecked-cache", "suspicious", message, content)
 
     def _python_startup(self, change: Change, watched: Watched) -> None:
-        from pytest_harbor.integrity import signs
+        from pytest_harbor.integrity.startup import PythonStartup
 
         if change.kind == "deleted":
             return
-        content = self._files.read(change.path)
-        if change.path.endswith(".pth"):
-            reason = signs.in_pth(_text(content)) or self._finder(change.path, _text(content))
-            if not reason:
-                self._add(change, "python-path", "information", "adds to Python's path")
-                return
-            self._add(change, "python-startup", "suspicious", f"runs with Python: {reason}")
-        elif not self._packages.brought(change.path, content):
-            self._add(change, "python-startup", "suspicious", "runs whenever Python starts")
-
-    def _finder(self, path: str, text: str) -> str:
-        from pytest_harbor.integrity import signs
-
-        if "__editable___" not in text:
-            return ""
-        name = text.partition("import ")[2].partition(";")[0].strip()
-        content = self._files.read(f"{posixpath.dirname(path)}/{name}.py")
-        return signs.in_editable_finder(_text(content)) if content else ""
+        if "/__pycache__/" in change.path:
+            # Without a source beside it, it is nothing; with one, that is judged.
+            self._python_cache(change, Watched("python-cache", "pytest"))
+            return
+        if self._startup is None:
+            self._startup = PythonStartup(self._all, self._files, self._packages)
+        judged = self._startup.judge(change)
+        if judged is not None:
+            self._add(change, judged.code, judged.level, judged.message)
 
     def _plugin_entry(self, change: Change, watched: Watched) -> None:
-        from pytest_harbor.integrity import signs
+        from pytest_harbor.integrity import pytest_signs
 
         content = None if change.kind == "deleted" else self._files.read(change.path)
-        modules = signs.plugin_modules(_text(content))
+        modules = pytest_signs.plugin_modules(_text(content))
         folder = posixpath.dirname(posixpath.dirname(change.path))
         for module in modules:
             place = f"{folder}/{module.partition(':')[0].replace('.', '/')}"
@@ -347,7 +344,7 @@ class _Judge:
 
 
 def _reason(watched: Watched, text: str, before: str) -> str:
-    from pytest_harbor.integrity import signs
+    from pytest_harbor.integrity import pytest_signs, signs
 
     if watched.family == "shell-startup":
         return signs.in_shell_file(text, before)
@@ -359,7 +356,7 @@ def _reason(watched: Watched, text: str, before: str) -> str:
         return signs.in_git_file(text)
     if watched.family == "accounts":
         return signs.in_accounts(text, before)
-    return signs.in_pytest_file(watched.name, text)
+    return pytest_signs.in_pytest_file(watched.name, text)
 
 
 def _is_large_program(content: bytes | None) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from pytest_harbor.integrity.python_text import parsed
 from pytest_harbor.result.ctrf import CtrfReport
 from pytest_harbor.result.integrity import IntegrityFinding
 from pytest_harbor.result.reward import Reward
@@ -80,8 +81,10 @@ def _test_functions(folders: Sequence[Path]) -> int:
 @lru_cache(maxsize=4096)
 def _functions_in(file: Path) -> int:
     try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = parsed(file.read_bytes())
+    except OSError:
+        return 0
+    if tree is None:
         return 0
     return sum(
         isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test")

@@ -18,6 +18,7 @@ MAX_TEXT_BYTES = 256 * 1024
 
 _MAX_PROGRAM_BYTES = 64 * 1024**2
 _SMALL = 1024 * 1024
+_MAX_VITAL = 1000
 _FOLDER_LIMITS = DownloadLimits(total_bytes=96 * 1024**2, files=20_000)
 
 
@@ -32,6 +33,7 @@ class BoxFiles:
         self._environment = environment
         self._added = added
         self.reads = 0
+        self._vital = 0
 
     def read(self, path: str) -> bytes | None:
         """A file of the box; None where it is no small regular file, or too many were read."""
@@ -39,6 +41,11 @@ class BoxFiles:
         if self.reads > MAX_READ:
             return None
         return self._read(path, _MAX_PROGRAM_BYTES if path not in self._added else _SMALL)
+
+    def read_vital(self, path: str) -> bytes | None:
+        """The same for what runs unasked: other files cannot use up its share."""
+        self._vital += 1
+        return self._read(path, _SMALL) if self._vital <= _MAX_VITAL else None
 
     def database(self, path: str) -> bytes | None:
         """A file of a package database: not counted."""

@@ -199,8 +199,9 @@ def _installer(path: str, home: str, rest: str) -> Watched | None:
 def _python(path: str, workdir: str) -> Watched | None:
     folder, name = posixpath.split(path)
     stem, suffix = posixpath.splitext(name)
-    if suffix in (".py", ".pyc", ".so", "") and stem.partition(".")[0] in STARTUP_MODULES:
-        return Watched("python-startup", stem.partition(".")[0])
+    module = posixpath.basename(folder) if stem == "__init__" else stem.partition(".")[0]
+    if suffix in (".py", ".pyc", ".so", "") and module in STARTUP_MODULES:
+        return Watched("python-startup", module)
     if _ENTRY_POINTS.search(path):
         return Watched("plugin-entry")
     packages, first = package_folder(path)

@@ -407,6 +407,6 @@ UNREADABLE: Sequence[tuple[str, str]] = [
 def test_what_cannot_be_read_as_what_it_is_is_suspicious_and_hides_nothing(
     path: str, content: str
 ) -> None:
-    found, _ = judged({path: content, f"{SITE}/sitecustomize.py": "x"})
+    found, _ = judged({path: content, f"{SITE}/_pytest/x.py": "x"})
     suspicious = {one.path for one in found.findings if one.level == "suspicious"}
-    assert suspicious == {path, f"{SITE}/sitecustomize.py"}
+    assert suspicious == {path, f"{SITE}/_pytest/x.py"}

@@ -36,7 +36,7 @@ def named_on_the_page() -> dict[str, str]:
 def in_the_source() -> Iterator[str]:
     for file in sorted((ROOT / "pytest_harbor").rglob("*.py")):
         text = file.read_text(encoding="utf-8")
-        if "IntegrityFinding(" in text:
+        if "IntegrityFinding(" in text or "Judged(" in text:
             yield from codes_of(ast.parse(text))
     yield from set(get_args(Family)) - set(OTHER_CODES)
     yield from filter(None, OTHER_CODES.values())
@@ -47,7 +47,7 @@ def codes_of(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = getattr(node.func, "id", getattr(node.func, "attr", ""))
-            at = {"IntegrityFinding": 0, "_add": 1}.get(name)
+            at = {"IntegrityFinding": 0, "Judged": 0, "_add": 1}.get(name)
             if at is not None and len(node.args) > at:
                 yield from texts(node.args[at])
         named = isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "kinds"
