@@ -11,7 +11,7 @@ from pytest_harbor.environment.base import RunningProcess
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.errors import EnvironmentFault, EnvironmentLostError
 
-_PS_ARGS = "-eo pid,ppid,lstart,stat,args"
+PS_ARGS = "-eo pid,ppid,lstart,stat,args"
 _FIELDS_BEFORE_COMMAND = 8
 _STARTED = "%a %b %d %H:%M:%S %Y"
 
@@ -22,7 +22,7 @@ _KEEPALIVE_PAUSE_SEC = 0.05
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class Seen:
     """One line of ``ps``; ids are used again, so the start time belongs to the identity."""
 
     pid: int
@@ -32,13 +32,20 @@ class _Seen:
     command: str
 
     @classmethod
-    def parse(cls, line: str) -> _Seen:
+    def parse(cls, line: str) -> Seen:
+        """Read one line."""
         pid, parent, *started, state = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[:8]
         command = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[8:]
         return cls(int(pid), int(parent), " ".join(started), state, "".join(command))
 
     @property
+    def is_dead(self) -> bool:
+        """Nothing of it runs: where the first thread has ended others (``l``) may go on."""
+        return self.state.startswith(("Z", "X")) and "l" not in self.state
+
+    @property
     def key(self) -> tuple[int, str]:
+        """Its identity."""
         return self.pid, self.started
 
 
@@ -74,21 +81,21 @@ class ProcessWatch:
         return [
             RunningProcess(each.pid, each.parent, each.command)
             for _, each in sorted(seen.items())
-            if each.key not in known and not each.state.startswith(("Z", "X"))
+            if each.key not in known and not each.is_dead
         ]
 
-    def _look(self) -> Mapping[int, _Seen] | None:
+    def _look(self) -> Mapping[int, Seen] | None:
         # Podman runs the container's own `ps`, which is the agent's to change.
         if self._engine.is_podman:
             return None
         doing = f"looking at the processes of {self._container}"
         try:
             with self._engine.errors(doing, _NotToldError, EnvironmentLostError):
-                answer = self._engine.api.top(self._container, ps_args=_PS_ARGS)
+                answer = self._engine.api.top(self._container, ps_args=PS_ARGS)
         except _NotToldError:
             return None  # the engine's machine has no ps, or one that knows less
         try:
-            lines = [_Seen.parse(" ".join(fields)) for fields in answer["Processes"] or ()]
+            lines = [Seen.parse(" ".join(fields)) for fields in answer["Processes"] or ()]
         except ValueError:
             return None
         return {each.pid: each for each in lines}
@@ -98,7 +105,7 @@ class _NotToldError(EnvironmentFault):
     pass
 
 
-def _keepalive(seen: Mapping[int, _Seen]) -> frozenset[tuple[int, str]]:
+def _keepalive(seen: Mapping[int, Seen]) -> frozenset[tuple[int, str]]:
     """The first process of a container of ours, and the ``sleep`` that it waits for.
 
     A process that calls itself so counts only if it started with the first one: another
@@ -120,7 +127,7 @@ def _keepalive(seen: Mapping[int, _Seen]) -> frozenset[tuple[int, str]]:
     return frozenset(known)
 
 
-def _started_together(first: _Seen, other: _Seen) -> bool:
+def _started_together(first: Seen, other: Seen) -> bool:
     try:
         apart = datetime.strptime(other.started, _STARTED) - datetime.strptime(
             first.started, _STARTED
