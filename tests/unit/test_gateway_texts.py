@@ -1,16 +1,18 @@
 """The configurations that a policy becomes: nothing that a task names adds a line of its own."""
 
+from dataclasses import replace
+
 import pytest
 
 pytest.importorskip("docker")
 
-from pytest_harbor.environment.docker.gateway.control import MAX_NAMES, Refusals, Service
+from pytest_harbor.environment.docker.gateway.control import MAX_NAMES, Control, Refusals, Service
 from pytest_harbor.environment.docker.gateway.dnsmasq import dnsmasq_config
 from pytest_harbor.environment.docker.gateway.firewall import firewall
 from pytest_harbor.environment.docker.gateway.guard import guard_rules
 from pytest_harbor.environment.docker.gateway.haproxy import haproxy_config
 from pytest_harbor.environment.docker.gateway.recipe import Place, recipe_for
-from pytest_harbor.environment.docker.gateway.refusals import parse_refusals
+from pytest_harbor.environment.docker.gateway.refusals import ALLOWED_NAME, parse_refusals
 from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
@@ -134,9 +136,9 @@ def test_names_below_a_denied_one_do_not_resolve_where_they_are_denied(denied):
     assert "address=/*.bad.e.example/198.18.0.1" not in text
 
 
-def rules(policy):
+def rules(policy, resolved=()):
     return firewall(
-        recipe_for(policy),
+        replace(recipe_for(policy), resolved=resolved),
         PLACE,
         dns_port=10000,
         proxy_port=20000,
@@ -163,3 +165,43 @@ def test_questions_for_services_are_no_refusals():
     refusals = Refusals()
     refusals.note(b"dnsmasq[1]: config _http._tcp.deb.example is NXDOMAIN\n")
     assert refusals.take() == "more - 0 -"
+
+
+NAMED = (Endpoint("172.31.0.1", 8080),)
+
+
+def test_a_named_endpoint_is_reached_wherever_it_is():
+    policy = NetworkPolicy("no-network", (), ("172.31.0.0/16",), (Endpoint("a.example", 8080),))
+    text = rules(policy, NAMED)
+    assert "172.31.0.1 . 8080" in elements(text, "named")
+    assert "172.31.0.1 . 8080" not in elements(text, "endpoints")  # not without its name
+    assert text.index("@named accept") < text.index("@special jump") < text.rindex("@denied jump")
+
+
+def test_a_named_endpoint_in_a_denied_network_is_reached_directly_where_all_is_open():
+    policy = NetworkPolicy("public", (), ("172.31.0.0/16",), (Endpoint("a.example", 8080),))
+    text = rules(policy, NAMED)
+    assert "172.31.0.1 . 8080" in elements(text, "endpoints")
+    assert "ct reply ip saddr 172.31.0.1 ct reply proto-src 8080 accept" in text
+
+
+def test_where_a_name_may_not_lead_is_counted():
+    text = rules(NetworkPolicy("allowlist", ("a.example",)))
+    outgoing = text[text.index("chain outgoing") : text.index("chain refuse")]
+    assert "reject" not in outgoing
+    for name in ("special", "denied", "neighbours"):
+        assert f"@{name} jump refuse" in outgoing
+
+
+def test_what_says_no_name_is_told_of_without_the_stand_in():
+    (found,) = parse_refusals((LISTING % (3, 3)).replace("9.9.9.9", "198.18.0.1"))
+    assert (found.destination, found.protocol, found.port) == (ALLOWED_NAME, "udp", 53)
+
+
+def test_the_guard_outlives_its_process_while_there_are_bridges():
+    control = Control("127.0.0.1")
+    assert not control.is_needed()
+    control.linger("lo")
+    assert control.is_needed()
+    control.linger("phgnone-")
+    assert not control.is_needed()

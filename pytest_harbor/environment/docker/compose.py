@@ -35,12 +35,7 @@ from pytest_harbor.environment.docker.compose_model import (
     base_file,
     name_servers,
 )
-from pytest_harbor.environment.docker.compose_policy import (
-    REMEDY,
-    Refusal,
-    refusals,
-    ways_out,
-)
+from pytest_harbor.environment.docker.compose_policy import REMEDY, Refusal, refusals, ways_out
 from pytest_harbor.environment.docker.compose_project import PROJECT_LABEL, Project
 from pytest_harbor.environment.docker.compose_service import ServiceEnvironment
 from pytest_harbor.environment.docker.compose_service_keys import Grounds
@@ -53,11 +48,7 @@ from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.environment.docker.transfer import Transfer
-from pytest_harbor.errors import (
-    ComposeFileError,
-    EnvironmentFault,
-    EnvironmentStartError,
-)
+from pytest_harbor.errors import ComposeFileError, EnvironmentFault, EnvironmentStartError
 from pytest_harbor.task.layout import AGENT_LOGS, ARTIFACTS_LOGS, TESTS_DIR, VERIFIER_LOGS
 
 _UNSET = re.compile(r'The \\?"(\w+)\\?" variable is not set')

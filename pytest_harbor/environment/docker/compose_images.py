@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -85,12 +85,17 @@ class ImageMaker:
             service["image"] = built.get(service["image"], service["image"])
             if service["image"] not in built.values():
                 self._pulled(name, service["image"], deadline)
+        self._name_machine(services.values())
         self._finish_main(services[MAIN])
+
+    def _name_machine(self, services: Iterable[dict[str, Any]]) -> None:
+        if hosts := extra_hosts(self.spec):
+            for service in services:
+                if not str(service.get("network_mode") or "").startswith("service:"):
+                    service["extra_hosts"] = [*(service.get("extra_hosts") or []), *hosts]
 
     def _finish_main(self, main: dict[str, Any]) -> None:
         """What the run gives ``main`` beside what the task's file says."""
-        if hosts := extra_hosts(self.spec):
-            main["extra_hosts"] = [*(main.get("extra_hosts") or []), *hosts]
         if not self.spec.layers:
             return
         image = find_image(self.engine, main["image"])

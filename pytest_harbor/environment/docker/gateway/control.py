@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from typing import IO
 
 START_SEC = 10.0
 LOG_SEC = 0.01
+LOOK_UP_SEC = 5.0
 MAX_NAMES = 1000
 MAX_LINE = 4096
 
@@ -124,6 +126,7 @@ class Control:
         self._refusals = Refusals()
         self._services: dict[str, list[Service]] = {}
         self._current = ""
+        self._bridges = ""
         self.kept = False
         self.at_end: list[str] = []
 
@@ -215,6 +218,19 @@ class Control:
         self.kept = True
         return ""
 
+    def addresses(self, *names: str) -> str:
+        """Where names lead, as the engine's name server has it; lines of name and address."""
+        lines: list[str] = []
+        asking = [
+            threading.Thread(target=_look_up, args=(name, lines), daemon=True) for name in names
+        ]
+        for thread in asking:
+            thread.start()
+        limit = time.monotonic() + LOOK_UP_SEC
+        for thread in asking:
+            thread.join(max(0.0, limit - time.monotonic()))
+        return "\n".join(list(lines))
+
     # -- on the engine's machine ----------------------------------------------------
 
     def guard(self, rules: str) -> str:
@@ -239,6 +255,19 @@ class Control:
         self._rules.stdin.flush()
         return ""
 
+    def linger(self, bridges: str = "") -> str:
+        """Outlive standard input while there are interfaces whose names begin so."""
+        self._bridges = bridges
+        return ""
+
+    def is_needed(self) -> bool:
+        """Whether it is to go on when standard input has ended."""
+        if self.kept:
+            return True
+        if not self._bridges:
+            return False
+        return any(name.startswith(self._bridges) for name in os.listdir("/sys/class/net"))
+
     def finally_run(self, command: str) -> str:
         """A command for when this program ends."""
         self.at_end.append(command)
@@ -247,6 +276,12 @@ class Control:
     def run(self, command: str) -> str:
         """Run one command; its output."""
         return _run(command.split())
+
+
+def _look_up(name: str, lines: list[str]) -> None:
+    with suppress(OSError):
+        found = socket.getaddrinfo(name + ".", None, socket.AF_INET, socket.SOCK_STREAM)
+        lines += [f"{name} {entry[4][0]}" for entry in found]
 
 
 def _write(path: str, text: str) -> None:
@@ -297,7 +332,7 @@ def serve(control: Control) -> None:
 if __name__ == "__main__":
     the_control = Control(sys.argv[1])
     serve(the_control)
-    while the_control.kept:
-        time.sleep(3600)
+    while the_control.is_needed():
+        time.sleep(1)
     for last_command in the_control.at_end:
         subprocess.run(last_command.split(), check=False)

@@ -10,6 +10,7 @@ from pytest_harbor.environment.docker.gateway.recipe import (
     Place,
     Recipe,
 )
+from pytest_harbor.task.network import Endpoint
 
 TABLE = "harbor"
 
@@ -58,6 +59,7 @@ def firewall(
         _set("denied", "ipv4_addr", recipe.denied_networks, interval=True),
         _set("special", "ipv4_addr", special, interval=True),
         _set("neighbours", "ipv4_addr", kept_apart, interval=True),
+        _set("named", "ipv4_addr . inet_service", _pairs(recipe.resolved)),
         _set("endpoints", "ipv4_addr . inet_service", _endpoints(recipe, place)),
         *_refused_sets(),
         _raw(place),
@@ -66,13 +68,10 @@ def firewall(
         _input(recipe, place, dns_port, proxy_port),
         _output(place),
         _refuse(),
-        f"chain srcnat {{ type nat hook postrouting priority srcnat;\n"
-        f'oifname "{place.uplink_interface}" masquerade\n}}',
+        _srcnat(place),
     ]
-    body = "\n".join(chains)
-    return (
-        f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\ntable inet {TABLE} {{\n{body}\n}}\n"
-    )
+    again = f"table inet {TABLE} {{}}\ndelete table inet {TABLE}\n"
+    return "\n".join([f"{again}table inet {TABLE} {{", *chains, "}\n"])
 
 
 def _unnameable(
@@ -86,8 +85,12 @@ def _unnameable(
     return [*special, *filter(None, (place.uplink_subnet, *host_addresses))], list(neighbours)
 
 
+def _pairs(endpoints: Iterable[Endpoint]) -> list[str]:
+    return [f"{end.host} . {end.port}" for end in endpoints]
+
+
 def _endpoints(recipe: Recipe, place: Place) -> list[str]:
-    endpoints = [f"{end.host} . {end.port}" for end in recipe.address_endpoints]
+    endpoints = _pairs(recipe.direct_endpoints)
     return endpoints + [f"{place.uplink_gateway} . {port}" for port in recipe.host_ports]
 
 
@@ -178,7 +181,7 @@ def _forward(recipe: Recipe, place: Place) -> str:
 
 def _endpoint_answers(recipe: Recipe, place: Place, before: str) -> list[str]:
     # No set: nft 1.0.6 does not join the ports of a connection with an address.
-    ends = [(end.host, end.port) for end in recipe.address_endpoints]
+    ends = [(end.host, end.port) for end in recipe.direct_endpoints]
     ends += [(place.uplink_gateway, port) for port in recipe.host_ports]
     return [
         f"{before} meta l4proto tcp ct reply ip saddr {host} ct reply proto-src {port} accept"
@@ -212,13 +215,13 @@ def _output(place: Place) -> str:
         "ct direction reply accept",
         f'oifname "{place.task_interface}" meta l4proto {{ tcp, udp }} ct state new drop',
         f"{proxy} ip daddr 127.0.0.11 meta l4proto udp accept",
-        f"{proxy} ip daddr @special meta l4proto tcp reject with tcp reset",
-        f"{proxy} ip daddr @special drop",
+        # The run's own endpoints come before everything that a task's names may not lead to.
+        f"{proxy} ip daddr . tcp dport @named accept",
         f"{proxy} ip daddr . tcp dport @endpoints accept",
-        f"{proxy} ip daddr @denied meta l4proto tcp reject with tcp reset",
+        f"{proxy} ip daddr @special jump refuse",
+        f"{proxy} ip daddr @denied jump refuse",
         f"{proxy} ip daddr @allowed accept",
-        f"{proxy} ip daddr @neighbours meta l4proto tcp reject with tcp reset",
-        f"{proxy} ip daddr @neighbours drop",
+        f"{proxy} ip daddr @neighbours jump refuse",
         f"{proxy} meta nfproto != ipv4 drop",
     )
 
@@ -234,3 +237,8 @@ def _refuse() -> str:
     rules.append("meta l4proto tcp reject with tcp reset")
     rules.append("reject with icmp type admin-prohibited")
     return _chain("refuse", "", *rules)
+
+
+def _srcnat(place: Place) -> str:
+    rule = f'oifname "{place.uplink_interface}" masquerade'
+    return _chain("srcnat", "nat hook postrouting priority srcnat", rule)

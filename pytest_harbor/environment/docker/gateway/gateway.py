@@ -7,7 +7,7 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from docker.errors import APIError
@@ -25,7 +25,7 @@ from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.network import run_network_name
 from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError, HarborError
 from pytest_harbor.result.network import RefusedConnection
-from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
 _FIRST_DNS_PORT = 10000
 _FIRST_PROXY_PORT = 20000
@@ -64,10 +64,12 @@ class Gateway:
         self._numbers = itertools.count()
         self._prepared: _Prepared | None = None
         self._trial = 0
+        self._guarded = False
         self._told: Told = {}
         bridge = guard.next_bridge_name()
         self.network = f"{run_network_name(engine.run_id)}-{bridge}"
         self._channel: Channel | None = None
+        self.uplink_address = ""
         subnet, self.dns = _create_network(engine, self.network, bridge)
         worker = ThreadPoolExecutor(1, "pytest-harbor-gateway")
         self._standing = worker.submit(self._stand, subnet, image)
@@ -166,9 +168,10 @@ class Gateway:
         """
         with self._lock:
             prepared = self._prepare(policy)
-            self._require_guard(policy, prepared.recipe)
+            recipe = self._resolved(prepared.recipe)
+            self._require_guard(policy, recipe)
             rules = firewall(
-                prepared.recipe,
+                recipe,
                 self._place,
                 dns_port=_FIRST_DNS_PORT + prepared.number,
                 proxy_port=_FIRST_PROXY_PORT + prepared.number,
@@ -184,18 +187,46 @@ class Gateway:
                 raise
             self._told = {}
 
+    def _resolved(self, recipe: Recipe) -> Recipe:
+        """With the addresses of the endpoints that have names, as far as these lead anywhere."""
+        if not recipe.name_endpoints:
+            return recipe
+        names = dict.fromkeys(end.host for end in recipe.name_endpoints)
+        lines = self._talk.ask("addresses", *names).splitlines()
+        found = [line.split() for line in lines]
+        return replace(
+            recipe,
+            resolved=tuple(
+                Endpoint(address, end.port)
+                for end in recipe.name_endpoints
+                for name, address in found
+                # The gateway's own loopback is nobody's server.
+                if name == end.host and not address.startswith(("127.", "0."))
+            ),
+        )
+
     def _require_guard(self, policy: NetworkPolicy, recipe: Recipe) -> None:
-        if policy.is_open and not recipe.host_ports:
+        self._guarded = not (policy.is_open and not policy.endpoints)
+        if not self._guarded:
             return
         self._guard.require()
-        if recipe.host_ports:
-            self._guard.open_host(recipe.host_ports)
+        of_machine = {self._uplink.gateway, *self._guard.addresses}
+        ends = (*recipe.address_endpoints, *recipe.resolved)
+        ports = {end.port for end in ends if end.host in of_machine}
+        if ports or recipe.host_ports:
+            self._guard.open_host((*recipe.host_ports, *ports))
         if not self._uplink.own:
             self._guard.close_to(self.uplink_address, self._uplink.bridge)
 
     def refused(self) -> list[RefusedConnection]:
-        """What was refused since the last call or the last :meth:`enforce`."""
+        """What was refused since the last call or the last :meth:`enforce`.
+
+        Raises:
+            EnvironmentFault: It cannot be told, or the host guard's rules did not last.
+        """
         with self._lock:
+            if self._guarded:
+                self._guard.require()
             return parse_refusals(self._talk.ask("refused", "inet", TABLE), self._told)
 
     def reset(self) -> None:
@@ -226,6 +257,9 @@ class Gateway:
             if self._channel is not None:
                 self._channel.remove()
                 self._channel = None
+                if self.uplink_address and not self._uplink.own:
+                    with suppress(HarborError):  # rules that are gone keep nobody from anything
+                        self._guard.forget(self.uplink_address, self._uplink.bridge)
         with self._engine.errors(f"removing {self.network}", EnvironmentFault):
             try:
                 self._engine.api.remove_network(self.network)

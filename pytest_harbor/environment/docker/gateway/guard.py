@@ -12,7 +12,8 @@ import itertools
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
@@ -81,9 +82,8 @@ class Guard:
         self._table = f"pytest_harbor_{self.token}"
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._attempt: Future[Channel] | None = None
         self._channel: Channel | None = None
-        self._error: HarborError | None = None
         self._kept = False
         self._adding = threading.RLock()
         self._bridges: list[str] = []
@@ -113,11 +113,17 @@ class Guard:
 
     def begin(self, image: str | None = None) -> None:
         """Start to make the rules; returns at once."""
+        self._begun(image)
+
+    def _begun(self, image: str | None) -> Future[Channel]:
+        """The attempt that is under way or has made them; a new one after one that failed."""
         with self._lock:
-            if self._thread is None:
-                work: Callable[[], None] = lambda: self._make(image)  # noqa: E731
-                self._thread = threading.Thread(target=work, name="harbor guard", daemon=True)
-                self._thread.start()
+            known = self._attempt
+            if known is None or (known.done() and known.exception() is not None):
+                worker = ThreadPoolExecutor(1, "pytest-harbor-guard")
+                known = self._attempt = worker.submit(self._make, image)
+                worker.shutdown(wait=False)
+            return known
 
     def require(self, deadline: Deadline | None = None, image: str | None = None) -> None:
         """Return once the rules stand.
@@ -125,15 +131,19 @@ class Guard:
         Raises:
             EnvironmentFault: They do not; nothing restricted may run.
         """
-        self.begin(image)
-        assert self._thread is not None
-        self._thread.join(deadline.remaining if deadline else None)
-        if self._channel is not None and self._error is None:
-            self._channel.ask("standing")
-            return
-        with self._lock:
-            failed, self._thread, self._error = self._error, None, None
-        reason = failed or "not ready before the deadline"
+        self._standing(deadline, image)
+
+    def _standing(self, deadline: Deadline | None = None, image: str | None = None) -> Channel:
+        reason: object = "not ready before the deadline"
+        try:
+            channel = self._begun(image).result(deadline.remaining if deadline else None)
+        except TimeoutError:
+            pass
+        except Exception as error:  # noqa: BLE001 - every waiter is told the same
+            reason = error if isinstance(error, HarborError) else repr(error)
+        else:
+            channel.ask("standing")
+            return channel
         raise EnvironmentStartError(
             "the rules that keep a restricted box from the engine's machine could not be set "
             f"(a container with --network host and NET_ADMIN sets them): {reason}"
@@ -156,6 +166,14 @@ class Guard:
         self._add(channel, "ways", f'{address} . "{bridge}"')
         self._add(channel, "members", address)
 
+    def forget(self, address: str, bridge: str) -> None:
+        """A gateway is gone: who gets its address on the user's network is not to be cut off."""
+        with self._adding:
+            channel = self._channel
+            if channel is not None:
+                self._delete(channel, "members", address)
+                self._delete(channel, "ways", f'{address} . "{bridge}"')
+
     def keep(self) -> str:
         """Let the rules stay when this process ends; the container to remove for their end."""
         channel = self._standing()
@@ -166,19 +184,15 @@ class Guard:
 
     def close(self) -> None:
         """Remove the rules, unless they are kept."""
-        if self._thread is not None:
-            self._thread.join()
+        with self._lock:
+            attempt, self._attempt = self._attempt, None
+        if attempt is not None:
+            attempt.exception()
         with self._adding:
             channel, self._channel = self._channel, None
             self._elements.clear()
         if channel is not None and not self._kept:
-            channel.end()
-        self._thread = None
-
-    def _standing(self) -> Channel:
-        self.require()
-        assert self._channel is not None
-        return self._channel
+            self._end(channel)
 
     def _add(self, channel: Channel, name: str, element: str) -> None:
         with self._adding:
@@ -189,12 +203,27 @@ class Guard:
             self._settle(channel, f"nft get {words}".replace('"', ""))
             self._elements.add((name, element))
 
-    def _make(self, image: str | None) -> None:
+    def _delete(self, channel: Channel, name: str, element: str) -> None:
+        if (name, element) in self._elements:
+            words = f"element inet {self._table} {name} {{ {element} }}"
+            channel.ask("add", texts=(f"delete {words}\n",))
+            self._elements.discard((name, element))
+
+    def _make(self, image: str | None) -> Channel:
+        channel = self._channel = self._made(image)
         try:
-            self._channel = self._made(image)
             self._admit_bridges()
-        except HarborError as error:
-            self._error = error
+        except BaseException:
+            self._channel = None
+            self._end(channel)
+            raise
+        return channel
+
+    @staticmethod
+    def _end(channel: Channel) -> None:
+        with suppress(HarborError):
+            channel.ask("linger")
+        channel.end()  # not removed at once: it may have rules to remove
 
     def _made(self, image: str | None) -> Channel:
         engine = self._engine
@@ -206,8 +235,10 @@ class Guard:
             channel.start()
             self._fill(channel)
             listing = channel.ask("run", texts=("ip -o -4 addr",))
+            # A process that is killed leaves boxes; they are kept from the machine until swept.
+            channel.ask("linger", f"phg{self.token}-")
         except BaseException:
-            channel.remove()
+            channel.end()
             raise
         self._addresses = tuple(line.split()[3].partition("/")[0] for line in listing.splitlines())
         return channel

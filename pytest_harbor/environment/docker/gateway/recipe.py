@@ -57,6 +57,7 @@ class Recipe:
         name_endpoints: Servers let through by name and port.
         address_endpoints: Servers let through by IPv4 address and port.
         host_ports: Ports of the engine's machine that are let through.
+        resolved: Where the names of ``name_endpoints`` led last, with their ports.
         unreachable: Entries of the policy that nothing can reach, as IPv6 addresses.
     """
 
@@ -68,7 +69,13 @@ class Recipe:
     name_endpoints: tuple[Endpoint, ...] = ()
     address_endpoints: tuple[Endpoint, ...] = ()
     host_ports: tuple[int, ...] = ()
+    resolved: tuple[Endpoint, ...] = ()
     unreachable: tuple[str, ...] = ()
+
+    @property
+    def direct_endpoints(self) -> tuple[Endpoint, ...]:
+        """Servers that a box reaches by address: where all is open, those with names, too."""
+        return (*self.address_endpoints, *(self.resolved if self.public else ()))
 
     @property
     def needs_proxy(self) -> bool:

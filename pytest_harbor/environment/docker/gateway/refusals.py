@@ -15,6 +15,9 @@ MORE = "(further destinations)"
 """Destination of the entry that counts those which are not listed."""
 
 
+ALLOWED_NAME = "(an allowed name)"
+"""Destination of what says no name, such as QUIC, to a name that is allowed."""
+
 Told = dict[tuple[str, str, int | None], int]
 """What the sets and counters of one table said before: they count on, names begin anew."""
 
@@ -38,7 +41,9 @@ def parse_refusals(answer: str, told: Told | None = None) -> list[RefusedConnect
             more += count
             continue
         if name == STAND_IN:
-            continue  # the way to the proxy, whose log has the name
+            if how == "tcp":
+                continue  # the way to the proxy, whose log has the name
+            name = ALLOWED_NAME
         key = (name, how, port)
         found[key] = found.get(key, 0) + count
     ordered = sorted(found.items(), key=lambda item: -item[1])
