@@ -156,11 +156,7 @@ class Environment(ABC):
         """Note which processes live now, for :meth:`left_running`."""
 
     def left_running(self) -> Sequence[RunningProcess] | None:
-        """Processes that were started since :meth:`begin_watch`; seen from outside the box.
-
-        Returns:
-            None where the backend cannot tell.
-        """
+        """Processes started since :meth:`begin_watch`; None where the backend cannot tell."""
         return None
 
     def changes(self) -> Sequence[Change] | None:
@@ -191,6 +187,11 @@ class Environment(ABC):
             UnsupportedError: This backend cannot do that.
         """
         raise UnsupportedError(f"{type(self).__name__} cannot grade out of reach of its processes")
+
+    @property
+    def can_fork(self) -> bool:
+        """Whether :meth:`fork` is to be had."""
+        return type(self).fork is not Environment.fork
 
     def fork(
         self,

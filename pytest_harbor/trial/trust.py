@@ -84,9 +84,10 @@ class Trust:
             UnsupportedError: It cannot.
         """
         shares = any(work.box is None for work in self._plan.works)
-        if self._isolates and shares and type(environment).fork is Environment.fork:
+        if self._isolates and shares and not environment.can_fork:
             raise UnsupportedError(
-                f"{type(environment).__name__} cannot make a second box of an agent's files, which"
+                f"{type(environment).__name__} cannot make a second box of an agent's files here,"
+                " under this runtime or at all, which"
                 f" --harbor-isolate needs; leave it out, or name the task in"
                 f" --harbor-isolate-except, or write {NEEDS_SERVICES} = true under [metadata]"
             )

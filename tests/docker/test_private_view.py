@@ -3,13 +3,18 @@
 import io
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
-from pytest_harbor.errors import EnvironmentStartError
+from pytest_harbor.environment.docker.accounts import Accounts
+from pytest_harbor.environment.docker.capabilities import require_seen_from_outside
+from pytest_harbor.environment.docker.private import PrivateView
+from pytest_harbor.environment.docker.transfer import Transfer
+from pytest_harbor.errors import EnvironmentStartError, UnsupportedError
 
 BASE_IMAGE = "debian:bookworm-slim"
 FOLDERS = ("/tests", "/logs/verifier")
@@ -160,7 +165,7 @@ def test_no_account_file_makes_code_of_the_box_run_with_rights(planted, path: st
             assert view.exec("id -u", user="root").stdout == "0\n"
     finally:
         planted.write(path, before)
-    assert planted.exec("ls /tmp/proof").exit_code != 0
+    assert planted.exec("rm /tmp/proof").exit_code != 0
 
 
 def test_signals_make_no_code_of_the_box_run_with_rights(planted: DockerEnvironment):
@@ -173,7 +178,7 @@ def test_signals_make_no_code_of_the_box_run_with_rights(planted: DockerEnvironm
     with planted.private_view(FOLDERS) as view:
         for _ in range(6):
             view.exec("sleep 0.01")
-    assert planted.exec("ls /tmp/proof").exit_code != 0
+    assert planted.exec("rm /tmp/proof").exit_code != 0
 
 
 def test_an_account_file_that_is_a_link_is_followed(make_box):
@@ -183,6 +188,39 @@ def test_an_account_file_that_is_a_link_is_followed(make_box):
     box.exec("ln -sf ../data/passwd /etc/passwd; echo more:x:79:who >> /etc/group")
     with box.private_view(FOLDERS) as view:
         assert view.exec("id -u; id -G; echo $HOME", user="who").stdout == "77\n78 79\n/home/who\n"
+
+
+def test_commands_of_a_view_are_in_the_groups_that_a_container_adds(engine: Engine, make_box):
+    box = make_box()
+    box.start()
+    users = Accounts(Transfer(engine, box.name), ["4321", "tape"])
+    assert users.find("nobody").groups == (4321, 26)
+    assert users.find("nobody:tty").gid == 5
+    assert users.find("root").home == "/root"
+
+
+def test_a_view_has_the_devices_of_its_box(engine: Engine, hostile: DockerEnvironment):
+    inspected = engine.api.inspect_container(hostile.name)
+    devices = {
+        "DeviceRequests": [{"Driver": "nvidia", "Count": 1, "Capabilities": [["gpu"]]}],
+        "Devices": [{"PathOnHost": "/dev/fuse"}],
+        "DeviceCgroupRules": ["c 10:229 rwm"],
+    }
+    host = {**inspected["HostConfig"], **devices}
+    view = PrivateView(engine, hostile, FOLDERS, {**inspected, "HostConfig": host})
+    settings = view._config("image")["HostConfig"]
+    assert {name: settings.get(name) for name in devices} == devices
+
+
+def test_under_a_runtime_that_the_engine_sees_not_into_nothing_is_told_or_promised(engine: Engine):
+    spec = ContainerSpec("sandbox", docker_image=BASE_IMAGE)
+    assert DockerEnvironment(spec, engine).can_fork
+    sandbox = DockerEnvironment(replace(spec, runtime="runsc"), engine)
+    assert not sandbox.can_fork
+    assert sandbox.left_running() is None
+    assert sandbox.changes() is None
+    with pytest.raises(UnsupportedError, match="'runsc'"):
+        require_seen_from_outside(engine, "runsc", "box")
 
 
 def interrupted_view(box: DockerEnvironment) -> Environment:

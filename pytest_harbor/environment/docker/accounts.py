@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_harbor.environment.docker.execution import no_such_user
@@ -31,8 +31,15 @@ class Account:
 class Accounts:
     """The users of one box, as its files name them when they are first asked for."""
 
-    def __init__(self, transfer: Transfer) -> None:
+    def __init__(self, transfer: Transfer, more_groups: Sequence[str] = ()) -> None:
+        """The users of the container that ``transfer`` reads.
+
+        Args:
+            transfer: Reads the account files.
+            more_groups: What every user is in beside its own groups, by name or number.
+        """
         self._transfer = transfer
+        self._more_groups = more_groups
         self._known: dict[str, Account] = {}
 
     def find(self, spec: str) -> Account:
@@ -55,10 +62,11 @@ class Accounts:
             words = f"unable to find user {wanted}: no matching entries in passwd file"
             raise no_such_user(spec, words)
         home = home if home and "\0" not in home and len(home) <= _MAX_HOME else "/"
+        more = [self._group(spec, str(one)) for one in self._more_groups]
         if group:
-            return Account(number, self._group(spec, group), (), home)
-        groups = tuple(self._groups_of(name)) if record else ()
-        return Account(number, account_number(gid) or 0, groups, home)
+            return Account(number, self._group(spec, group), tuple(more), home)
+        groups = self._groups_of(name) if record else []
+        return Account(number, account_number(gid) or 0, (*groups, *more), home)
 
     def _group(self, spec: str, group: str) -> int:
         record = _record(self._text(_GROUP), group, 3)

@@ -15,6 +15,10 @@ NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable
 
 _MIB = 1024 * 1024
 
+# Under these a container's processes and files are the machine's own. Others have a kernel or
+# files of their own, which nothing outside sees.
+_SHARING_RUNTIMES = {"runc", "crun", "youki", "nvidia", "oci", "io.containerd.runc.v2"}
+
 
 def check(engine: Engine, spec: ContainerSpec) -> None:
     """Raise UnsupportedError where the engine cannot give what ``spec`` asks."""
@@ -53,6 +57,22 @@ def require_runtime(engine: Engine, runtime: str | None) -> None:
             f"the engine has no runtime {runtime!r} (it has {', '.join(sorted(known)) or 'none'}); "
             "gVisor's comes with its package and `runsc install`, then restart the engine; any "
             'other is to be named in the engine\'s daemon.json under "runtimes"'
+        )
+
+
+def is_seen_from_outside(engine: Engine, runtime: str | None) -> bool:
+    """Whether the engine sees the processes and files of a container of this runtime."""
+    used = runtime or engine.info.get("DefaultRuntime") or "runc"
+    return used in _SHARING_RUNTIMES
+
+
+def require_seen_from_outside(engine: Engine, runtime: str | None, name: str) -> None:
+    """Raise UnsupportedError where a container can be neither entered nor copied from outside."""
+    if not is_seen_from_outside(engine, runtime):
+        raise UnsupportedError(
+            f"{name} runs under {runtime or engine.info['DefaultRuntime']!r}, whose processes and"
+            " files the engine does not see, so it can be neither entered nor copied from outside;"
+            " run it without --harbor-runtime, or give the task a verifier environment of its own"
         )
 
 

@@ -15,6 +15,7 @@ from pytest_harbor.environment.base import DownloadLimits, Environment
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.box_network import BoxNetwork
+from pytest_harbor.environment.docker.capabilities import require_seen_from_outside
 from pytest_harbor.environment.docker.client import FORK_LABEL, Engine
 from pytest_harbor.environment.docker.container import LOG_FOLDERS, DockerEnvironment
 from pytest_harbor.environment.docker.image import Image
@@ -37,7 +38,8 @@ _VOLUME_LIMITS = DownloadLimits(total_bytes=8 * 1024**3, files=500_000)
 
 # What a container is given beside its image, network, files and labels.
 _SETTINGS = (
-    "CapAdd", "CapDrop", "CpuPeriod", "CpuQuota", "CpuShares", "DeviceRequests", "Devices",
+    "CapAdd", "CapDrop", "CpuPeriod", "CpuQuota", "CpuShares", "DeviceCgroupRules",
+    "DeviceRequests", "Devices",
     "ExtraHosts", "GroupAdd", "Init", "Memory", "MemorySwap", "NanoCpus", "OomScoreAdj",
     "PidsLimit", "Runtime", "SecurityOpt", "ShmSize", "StorageOpt", "Sysctls", "Tmpfs",
     "Ulimits",
@@ -61,6 +63,7 @@ def fork_box(
     spec = replace(spec, network=network, upload_dir=None, rebuild=False)
     with engine.errors(f"copying the files of {box.name}", EnvironmentFault):
         inspected = engine.api.inspect_container(box.name)
+        require_seen_from_outside(engine, inspected["HostConfig"].get("Runtime"), box.name)
         identity = engine.api.commit(box.name, changes=f"LABEL {FORK_LABEL}=1")["Id"]
     forked = ForkedEnvironment(spec, engine, box, inspected, identity)
     forked.restored, forked.removed = tuple(restore), tuple(remove)

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pytest_harbor.environment.base import Environment, EnvironmentRequest
+from pytest_harbor.environment.base import (
+    Change,
+    Environment,
+    EnvironmentRequest,
+    RunningProcess,
+)
 from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.box_network import BoxNetwork, network_of, require_uplink
 from pytest_harbor.environment.docker.client import Engine
@@ -51,6 +56,23 @@ class NetworkedBox(ContainerOperations):
     def refused_connections(self) -> Sequence[RefusedConnection]:
         """What was refused since the last call."""
         return self._network.refused()
+
+    @property
+    def _is_seen(self) -> bool:
+        return capabilities.is_seen_from_outside(self._engine, self._spec.runtime)
+
+    def left_running(self) -> Sequence[RunningProcess] | None:
+        """Processes that were started since; None where the engine does not see them."""
+        return super().left_running() if self._is_seen else None
+
+    def changes(self) -> Sequence[Change] | None:
+        """Files that differ from the image's; None where the engine does not see them."""
+        return super().changes() if self._is_seen else None
+
+    @property
+    def can_fork(self) -> bool:
+        """Whether the engine sees the files that are to be copied."""
+        return self._is_seen
 
     def fork(
         self,

@@ -31,6 +31,7 @@ from pytest_harbor.environment.base import (
 from pytest_harbor.environment.docker.accounts import Accounts
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
+from pytest_harbor.environment.docker.capabilities import require_seen_from_outside
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import remove_container
 from pytest_harbor.environment.docker.execution import CommandRunner
@@ -60,7 +61,11 @@ _TOO_MIGHTY = {
     "ALL", "BPF", "CHECKPOINT_RESTORE", "DAC_READ_SEARCH", "PERFMON", "SYS_ADMIN", "SYS_MODULE",
     "SYS_PTRACE", "SYS_RAWIO", "WAKE_ALARM",
 }  # fmt: skip
-_LIMITS = ("Memory", "MemorySwap", "NanoCpus", "CpuQuota", "CpuPeriod", "PidsLimit", "Ulimits")
+# What a container may use; its groups go to each command.
+_SETTINGS = (
+    "CpuPeriod", "CpuQuota", "CpuShares", "DeviceCgroupRules", "DeviceRequests", "Devices",
+    "Memory", "MemorySwap", "NanoCpus", "PidsLimit", "Ulimits",
+)  # fmt: skip
 
 
 @contextmanager
@@ -81,6 +86,7 @@ def open_private_view(
     """
     with engine.errors(f"looking at {box.name}", EnvironmentFault):
         inspected = engine.api.inspect_container(box.name)
+    require_seen_from_outside(engine, inspected["HostConfig"].get("Runtime"), box.name)
     _require_no_rights(box.name, inspected["HostConfig"])
     image = _view_image(engine, box.name, ready_image)
     view = PrivateView(engine, box, [posixpath.normpath(folder) for folder in folders], inspected)
@@ -126,7 +132,8 @@ class ViewRunner(CommandRunner):
         self._folders = list(folders)
         self._apparmor = str(inspected.get("AppArmorProfile") or "").replace("unconfined", "")
         self._user = str(config.get("User") or "")
-        self._accounts = Accounts(Transfer(engine, str(inspected["Id"])))
+        more_groups = inspected["HostConfig"].get("GroupAdd") or ()
+        self._accounts = Accounts(Transfer(engine, str(inspected["Id"])), more_groups)
         pairs = (each.partition("=") for each in config.get("Env") or ())
         self._env = {"HOSTNAME": str(config.get("Hostname") or "")}
         self._env |= {name: value for name, _, value in pairs}
@@ -264,7 +271,7 @@ class PrivateView(ContainerOperations):
     def _config(self, image: str) -> dict[str, Any]:
         host = self._inspected["HostConfig"]
         shared = f"container:{self._inspected['Id']}"
-        limits = {key: host[key] for key in _LIMITS if host.get(key)}
+        settings = {key: host[key] for key in _SETTINGS if host.get(key)}
         added = {*_NEEDED, *(host.get("CapAdd") or ())}
         return {
             "Image": image,
@@ -272,7 +279,7 @@ class PrivateView(ContainerOperations):
             "User": "0",
             "Labels": self._engine.labels(),
             "HostConfig": {
-                **limits,
+                **settings,
                 "PidMode": shared,
                 "NetworkMode": shared,
                 "CapAdd": sorted(added),
