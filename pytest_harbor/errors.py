@@ -180,6 +180,10 @@ class EnvironmentLostError(EnvironmentFault):
     """The container or the engine is gone while it is needed."""
 
 
+class BoxTooLargeError(EnvironmentFault):
+    """A box holds more than is copied."""
+
+
 class McpServerError(EnvironmentFault):
     """An MCP server of the task does not answer, or not as one."""
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from pytest_harbor.environment.base import Environment, RunningProcess
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
+    BoxTooLargeError,
     EngineUnavailableError,
     EnvironmentFault,
     EnvironmentLostError,
@@ -332,7 +333,11 @@ class Trust:
     ) -> VerifierReport:
         restore = list(dict.fromkeys(look.comparison.restore))
         remove = list(dict.fromkeys(look.comparison.remove))
-        box = environment.fork((plan.network.verifier,), restore=restore, remove=remove)
+        try:
+            box = environment.fork((plan.network.verifier,), restore=restore, remove=remove)
+        except BoxTooLargeError as error:
+            look.report.findings.insert(0, IntegrityFinding("too-large", "suspicious", str(error)))
+            raise
         try:
             box.start(timeout_sec=self._plan.build_timeout_sec)
             look.report.grading = "isolated"

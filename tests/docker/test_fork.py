@@ -9,6 +9,7 @@ import pytest
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine, sweep_dead
 from pytest_harbor.environment.docker.client import FORK_LABEL
 from pytest_harbor.environment.docker.owner import Owner
+from pytest_harbor.errors import BoxTooLargeError
 from pytest_harbor.task.network import NetworkPolicy
 
 BASE_IMAGE = "debian:bookworm-slim"
@@ -104,3 +105,12 @@ def test_the_copy_of_a_dead_process_is_swept(engine: Engine):
     sweep_dead(engine)
     assert copy not in copies(engine)
     dead.close()
+
+
+def test_what_would_fill_the_machines_disk_is_not_copied(make_box, monkeypatch):
+    monkeypatch.setattr("pytest_harbor.environment.docker.fork.MAX_COPY_BYTES", 1024**2)
+    box = make_box()
+    box.start()
+    box.exec("truncate -s 2M /srv/holes")
+    with pytest.raises(BoxTooLargeError, match="bytes"):
+        box.fork(CLOSED, restore=[], remove=[])

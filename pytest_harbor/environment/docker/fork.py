@@ -24,6 +24,7 @@ from pytest_harbor.environment.docker.restore import Restoration
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.environment.docker.transfer import Transfer
 from pytest_harbor.errors import (
+    BoxTooLargeError,
     EnvironmentFault,
     EnvironmentStartError,
     UnsupportedError,
@@ -31,6 +32,9 @@ from pytest_harbor.errors import (
 from pytest_harbor.result.network import RefusedConnection
 from pytest_harbor.task.layout import TESTS_DIR, VERIFIER_LOGS
 from pytest_harbor.task.network import NetworkPolicy
+
+MAX_COPY_BYTES = 32 * 1024**3
+"""What a box may hold beside its image to be copied; a task that asks for more storage has more."""
 
 _ANONYMOUS = re.compile(r"[0-9a-f]{64}")
 _REMOVED_AT_A_TIME = 500
@@ -58,16 +62,28 @@ def fork_box(
 
     Raises:
         UnsupportedError: Its network cannot be had.
+        BoxTooLargeError: It holds more than is copied.
         EnvironmentFault: The engine cannot copy the box.
     """
     spec = replace(spec, network=network, upload_dir=None, rebuild=False)
     with engine.errors(f"copying the files of {box.name}", EnvironmentFault):
-        inspected = engine.api.inspect_container(box.name)
+        answer = engine.api.request_container("GET", box.name, "json", params={"size": "1"})
+        inspected = answer.json()
+        _require_size(box.name, inspected, spec)
         require_seen_from_outside(engine, inspected["HostConfig"].get("Runtime"), box.name)
         identity = engine.api.commit(box.name, changes=f"LABEL {FORK_LABEL}=1")["Id"]
     forked = ForkedEnvironment(spec, engine, box, inspected, identity)
     forked.restored, forked.removed = tuple(restore), tuple(remove)
     return forked
+
+
+def _require_size(name: str, inspected: Mapping[str, Any], spec: ContainerSpec) -> None:
+    # The engine writes out the holes of a file, so one command could fill the machine's disk.
+    size, most = inspected.get("SizeRw") or 0, max(MAX_COPY_BYTES, (spec.storage_mb or 0) * 1024**2)
+    if size > most:
+        raise BoxTooLargeError(
+            f"the files of {name} come to {size} bytes, holes counted; at most {most} are copied"
+        )
 
 
 class JoinedNetwork(BoxNetwork):
