@@ -244,6 +244,30 @@ def test_an_endpoint_opens_its_port_alone(gateway, box, mode):
     assert not box.reaches("http", "good.example", 80)
 
 
+# "neighbour" is on the uplink itself, where a task's name may not lead.
+@pytest.mark.parametrize("mode", ["no-network", "allowlist", "public"])
+def test_an_endpoint_is_reached_by_its_name_wherever_it_is(gateway, box, mode):
+    end = Endpoint("neighbour.example", 8443)
+    gateway.enforce(NetworkPolicy(mode, denied=(SUBNET,), endpoints=(end,)))
+    assert box.reaches("tls", "neighbour.example", 8443)
+    assert not box.reaches("http", "neighbour.example", 80)
+
+
+def test_a_refusal_is_told_once_and_by_its_address_where_no_name_was_judged(gateway, box):
+    gateway.enforce(allow("neighbour.example"))
+    assert not box.reaches("http", "neighbour.example")
+    assert not box.reaches("udp", SERVER, 9000)
+    told = {one.destination: one.protocol for one in gateway.refused()}
+    assert told[NEIGHBOUR] == "tcp"
+    assert told[SERVER] == "udp"
+    assert gateway.refused() == []
+
+
+def test_a_server_on_the_uplink_is_reached_by_name_while_others_are_denied(gateway, box):
+    gateway.enforce(NetworkPolicy(denied=("other.example",)))
+    assert box.reaches("http", "neighbour.example")
+
+
 def test_a_denied_name_is_refused_under_public(gateway, box):
     gateway.enforce(NetworkPolicy(denied=("other.example",)))
     assert box.reaches("http", "good.example")
