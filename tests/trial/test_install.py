@@ -25,7 +25,8 @@ class Builder(Agent):
         return (ImageLayer("layer-test", self.script, self._mark, self._folder, timeout_sec),)
 
     def run(self, instruction, environment, context):
-        found = environment.exec("id -un; ls -d /tool /junk 2>/dev/null; printenv | grep -c SSL_CERT")
+        look = "id -un; ls -d /tool /junk 2>/dev/null; printenv | grep -c SSL_CERT"
+        found = environment.exec(look)
         (context.logs_dir / "found.txt").write_text(found.output)
         environment.exec("sh /tool/say > /app/out.txt")
 
