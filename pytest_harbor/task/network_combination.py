@@ -48,11 +48,11 @@ def widest(hosts: Iterable[str]) -> tuple[str, ...]:
 
 
 def _hosts_of_both(first: NetworkPolicy, second: NetworkPolicy) -> tuple[str, ...]:
-    """An allowlist's hosts as they are, or the narrower entry of each pair of two lists."""
+    """The widest hosts of an allowlist, or the narrower entry of each pair of two lists."""
     if first.mode == "public":
-        return second.hosts
+        return widest(second.hosts)
     if second.mode == "public":
-        return first.hosts
+        return widest(first.hosts)
     return widest(_overlaps(first.hosts, second.hosts))
 
 
