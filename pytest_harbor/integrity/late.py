@@ -49,13 +49,14 @@ def late_findings(
         later: Of after.
         tests: Folders of the tests on this machine.
     """
-    before = {(one.code, one.path) for one in known}
+    # What was harmless then, or had another content, may have been swapped meanwhile.
+    before = {(one.code, one.path, one.found) for one in known if one.level == "suspicious"}
     fresh = [
         one
         for one in later
         if one.level == "suspicious"
         and one.code not in _HARMLESS
-        and (one.code, one.path) not in before
+        and (one.code, one.path, one.found) not in before
     ]
     if not fresh:
         return

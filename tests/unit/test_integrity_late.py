@@ -1,6 +1,7 @@
 """Changes while a verifier works: its own are told from those of what ran on."""
 
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,3 +58,12 @@ def test_what_was_known_or_leads_nowhere_is_not_told(tests_folder: Path) -> None
     known = found("replaced-program", "/usr/bin/cat")
     links = [found("link-to-verifier", "/app/tests"), found("link-in-place", "/tests")]
     assert list(late_findings([known], [known, *links], [tests_folder])) == []
+
+
+def test_what_was_harmless_or_another_before_is_told(tests_folder: Path) -> None:
+    swapped = found("python-startup", "/usr/lib/python3/dist-packages/a.pth", "import evil")
+    harmless = replace(swapped, level="information", found="")
+    other = replace(swapped, found="0" * 64)
+    for known in (harmless, other):
+        (told,) = late_findings([known], [swapped], [tests_folder])
+        assert told.level == "suspicious"
