@@ -178,7 +178,7 @@ def refusals_line(result: TrialResult) -> str:
 
 def _distrust(result: TrialResult) -> str:
     """Why a trial does not pass, though its reward would do or there is none."""
-    first = next((one for one in result.suspicious if not one.remedied), result.suspicious[0])
+    first = next((one for one in result.tampering if not one.remedied), result.tampering[0])
     reason = f"{_short_of(first.message)} ({first.code})"
     if result.verdict is None:
         return f"no verdict on a box that was tampered with, so not passed: {reason}"

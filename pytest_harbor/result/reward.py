@@ -93,8 +93,9 @@ def parse_reward(json_data: bytes | None, txt_data: bytes | None) -> Reward:
 
 
 def _out_of_bounds(values: Mapping[str, Number]) -> list[str]:
-    """Numbers that few verifiers mean; they count as they are."""
-    odd = [(key, value) for key, value in values.items() if not 0 <= value <= _BEYOND]
+    """Numbers that few verifiers mean; they count as they are. Side metrics may be anything."""
+    deciding = {REWARD_KEY: values[REWARD_KEY]} if REWARD_KEY in values else values
+    odd = [(key, value) for key, value in deciding.items() if not 0 <= value <= _BEYOND]
     return [
         f"the reward {_quoted(key)} is {shown(value)}{_NEGATIVE if value < 0 else ''}"
         for key, value in odd[:5]

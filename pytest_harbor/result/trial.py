@@ -97,9 +97,14 @@ class TrialResult(Work):
         return [finding for report in reports for finding in report.suspicious]
 
     @property
+    def tampering(self) -> list[IntegrityFinding]:
+        """Suspicious findings that are of the agent's doing: an image is its author's."""
+        return [finding for finding in self.suspicious if finding.code != "tests-in-image"]
+
+    @property
     def is_tampered(self) -> bool:
         """Whether findings that were not undone keep the trial from passing."""
-        return self.fails_on_tamper and any(not one.remedied for one in self.suspicious)
+        return self.fails_on_tamper and any(not one.remedied for one in self.tampering)
 
     @property
     def evaded(self) -> bool:

@@ -12,7 +12,7 @@ from pytest_harbor.result.trial import Category, TrialResult
 
 def settled_category(result: TrialResult) -> Category:
     """Of a trial that ran to its end."""
-    if _is_tampered_with(result):
+    if result.tampering:
         return "reward"
     if any(work.agent_unable for work in result.works):
         return "agent"
@@ -22,11 +22,6 @@ def settled_category(result: TrialResult) -> Category:
 def broken_category(result: TrialResult, error: BaseException) -> Category:
     """Of a trial that something cut off, which is no interrupt and no fault of the engine's."""
     breakable = isinstance(error, Exception) and not isinstance(error, EngineUnavailableError)
-    if breakable and _is_tampered_with(result):
+    if breakable and result.tampering:
         return "reward"
     return "agent" if isinstance(error, AgentFault) else "environment"
-
-
-def _is_tampered_with(result: TrialResult) -> bool:
-    # What an image holds is its author's doing.
-    return any(one.code != "tests-in-image" for one in result.suspicious)

@@ -57,3 +57,13 @@ def test_no_agent_talks_itself_out_of_what_was_found() -> None:
     unable.agent_unable = True
     assert settled_category(unable) == "agent"
     assert settled_category(trial()) == "task"
+
+
+def test_an_image_that_holds_the_tests_is_not_the_agents_doing() -> None:
+    result = trial("tests-in-image")
+    result.fails_on_tamper = True
+    assert result.suspicious
+    assert not result.is_tampered
+    other = trial("tests-in-image", "loader")
+    other.fails_on_tamper = True
+    assert other.is_tampered

@@ -89,6 +89,9 @@ def test_far_fewer_tests_than_the_task_holds(tmp_path: Path) -> None:
         (b'{"reward": true}', None, {"odd-spelling": "information"}),
         (b'{"reward": 1}', b"1", {"both-files": "information"}),
         (b'{"reward": 1}', b"0", {"rewards-disagree": "suspicious"}),
+        (b'{"reward": 1, "bytes": 12345678, "drift": -3}', None, {}),
+        (b'{"reward": 1e30, "bytes": 1}', None, {"odd-spelling": "suspicious"}),
+        (b'{"bytes": 1e30, "speed": 1}', None, {"odd-spelling": "suspicious"}),
         (b'{"f1": 0.5, "recall": 1}', b"0.75", {"both-files": "information"}),
     ],
 )
