@@ -21,6 +21,8 @@ from pytest_harbor.integrity.watched import (
     PATH_FOLDERS,
     TEST_MODULES,
     Watched,
+    holds_code,
+    is_core_program,
     is_path_folder,
     package_folder,
     watch,
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 _MIN_UVX_BYTES = 200 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
 _PLACES = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
-_FOLDERS = (*PATH_FOLDERS, "/etc", "/usr", "/usr/local", "/usr/lib", "/usr/local/lib", "/root")
 _LIBRARY_FOLDERS = (
     *("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/usr/lib64"),
     *("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib"),
@@ -101,7 +102,7 @@ class _Judge:
         if change.type == "link" and change.path in _PLACES:
             message = "is a link, where tests and rewards are laid out"
             self._add(change, "link-in-place", "suspicious", message)
-        elif change.type == "link" and change.kind == "changed" and change.path in _FOLDERS:
+        elif change.type == "link" and change.kind == "changed" and holds_code(change.path):
             # A folder cannot be had from the image alone: nothing is undone here.
             message = f"{change.path} is a link now, and programs or settings are found there"
             self._result.findings.append(
@@ -152,6 +153,7 @@ class _Judge:
             return
         content = self._files.read(change.path)
         if self._brought(change, content):
+            self._brought_twice(change, watched)
             return
         if watched.name in ("uv", "uvx") and _is_large_program(content):
             self._add(change, "new-program", "information", "is new")
@@ -163,6 +165,14 @@ class _Judge:
             self._add(change, "path-shadow", "suspicious", message, content)
         else:
             self._add(change, "new-program", "information", "is new")
+
+    def _brought_twice(self, change: Change, watched: Watched) -> None:
+        """The box's lists of packages are the agent's to write: a fresh box does without it."""
+        folder = posixpath.dirname(change.path)
+        if is_core_program(watched.name) and self._shadows(folder, watched.name):
+            message = f"is a package's, and stands in PATH before the image's own {watched.name}"
+            self._add(change, "path-shadow", "information", message)
+            self._result.remove.append(change.path)
 
     def _library(self, change: Change, watched: Watched) -> None:
         if change.kind != "added":
@@ -278,7 +288,8 @@ class _Judge:
         content = self._files.read(change.path)
         if change.kind == "changed" and content == self._files.original(change.path):
             return
-        if watched.family == "loader" and self._packages.brought(change.path, content):
+        may_be_brought = watched.family == "loader" and change.path != "/etc/ld.so.preload"
+        if may_be_brought and self._packages.brought(change.path, content):
             return
         messages = {
             "loader": "tells the loader what every program is run with",

@@ -47,7 +47,10 @@ CORE_TOOLS = (
 WATCHED_PROGRAMS = frozenset((*SHELLS, *INTERPRETERS, *TEST_PROGRAMS, *CORE_TOOLS))
 _VERSIONED = re.compile(r"(?:python|pip|pytest|perl|ruby|lua|php|pypy)-?[0-9]+(?:\.[0-9]+)*")
 
-OPTIONAL_FOLDERS = ("/opt/venv/bin", "/venv/bin", "/opt/conda/bin")
+OPTIONAL_FOLDERS = (
+    *("/go/bin", "/usr/local/go/bin", "/usr/local/cargo/bin"),
+    *("/opt/venv/bin", "/venv/bin", "/opt/conda/bin", "/opt/bin"),
+)
 """Folders that are in ``PATH`` where an image has them."""
 
 PATH_FOLDERS = (
@@ -110,6 +113,10 @@ _LIBRARY = re.compile(
 _PYTHON_LIB = re.compile(
     r"/(?:lib|lib64)/(?:python|pypy)[0-9.]+(?:/|$)|/lib/python3/dist-packages/"
 )
+_LIBRARY_FOLDER = re.compile(
+    r"(?:/usr|/usr/local)?/lib(?:32|64|x32)?"
+    r"(?:/[^/]+-linux-[^/]+|/python[0-9.]+(?:/(?:site|dist)-packages)?|/python3/dist-packages)?"
+)
 _PACKAGES = re.compile(r"^(.*/(?:site|dist)-packages)/([^/]+)")
 _NODE = "/node_modules/"
 _ENTRY_POINTS = re.compile(r"/[^/]+\.(?:dist|egg)-info/entry_points\.txt$")
@@ -148,12 +155,23 @@ def is_watched_program(name: str) -> bool:
     return name in WATCHED_PROGRAMS or bool(_VERSIONED.fullmatch(name))
 
 
+def is_core_program(name: str) -> bool:
+    """Whether a program is a shell or tool that no package has reason to bring twice."""
+    return name in SHELLS or name in CORE_TOOLS
+
+
 def is_path_folder(folder: str) -> bool:
     """Whether programs in a folder are found by their name."""
     if folder in PATH_FOLDERS:
         return True
     home, tail = home_and_rest(folder)
     return bool(home) and tail in {".local/bin", "bin", ".cargo/bin"}
+
+
+def holds_code(folder: str) -> bool:
+    """Whether a folder holds programs, libraries, modules or settings of the whole box."""
+    others = ("/etc", "/usr", "/usr/local", "/root")
+    return folder in (*PATH_FOLDERS, *others) or bool(_LIBRARY_FOLDER.fullmatch(folder))
 
 
 def home_and_rest(path: str) -> tuple[str, str]:

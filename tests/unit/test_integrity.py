@@ -234,6 +234,16 @@ FORGED: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
     ),
     "a test tool of nobody's": ({"/root/.local/bin/uvx": "#!/bin/sh"}, {}, "path-shadow"),
     "a preload": ({"/etc/ld.so.preload": "/x.so"}, {}, "loader"),
+    "a preload that a package lists": (
+        {"/etc/ld.so.preload": "/x.so", f"{DPKG}/e.list": "/etc/ld.so.preload"},
+        {},
+        "loader",
+    ),
+    "a tool where Go's programs are": (
+        {"/go/bin/curl": "evil"},
+        {"/usr/bin/curl": "x"},
+        "path-shadow",
+    ),
     "a site customisation": ({f"{SITE}/sitecustomize.py": "x"}, {}, "python-startup"),
     "code in a path file": ({f"{SITE}/a.pth": "import os; os.system('x')\n"}, {}, "python-startup"),
     "a changed module of pytest": (
@@ -410,3 +420,19 @@ def test_what_cannot_be_read_as_what_it_is_is_suspicious_and_hides_nothing(
     found, _ = judged({path: content, f"{SITE}/_pytest/x.py": "x"})
     suspicious = {one.path for one in found.findings if one.level == "suspicious"}
     assert suspicious == {path, f"{SITE}/_pytest/x.py"}
+
+
+@pytest.mark.parametrize(
+    "folder", ["/usr/lib/x86_64-linux-gnu", "/usr/local/lib/python3.11", "/usr/bin", "/etc"]
+)
+def test_a_folder_of_code_that_became_a_link_is_suspicious(folder: str) -> None:
+    found = compare([Change(folder, "changed", "link", "/app/x")], _as_environment(Box({}, {})))
+    assert codes(found, "suspicious") == {"path-shadow"}
+
+
+def test_a_tool_that_a_package_brings_twice_is_told_and_left_out_of_a_fresh_box() -> None:
+    listed = record(SITE, ("/usr/local/bin/curl", "x"))
+    found, _ = judged({"/usr/local/bin/curl": "x", **listed}, {"/usr/bin/curl": "curl"})
+    assert codes(found, "suspicious") == set()
+    assert codes(found, "information") == {"path-shadow"}
+    assert found.remove == ["/usr/local/bin/curl"]
