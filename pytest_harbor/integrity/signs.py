@@ -21,8 +21,16 @@ _NAMED = re.compile(
 _COMMANDS = re.compile(r"^[ \t]*(exec|exit|trap|enable|builtin|hash)\b", re.MULTILINE)
 _BUILTINS = {"cd", "source", ".", "set", "exit", "exec", "trap", "read", "export", "command"}
 _GIT = re.compile(
-    r"^[ \t]*(?:hooksPath[ \t]*=(?![ \t]*\.husky).*"
-    r"|fsmonitor[ \t]*=(?![ \t]*(?:true|false)[ \t]*$).*|(?:textconv|sshCommand)[ \t]*=.*)",
+    r"^(?:[ \t]*\[[^\]\n]*\])?[ \t]*(?:hooksPath[ \t]*=(?![ \t]*\.husky).*"
+    r"|fsmonitor[ \t]*=(?![ \t]*(?:true|false)[ \t]*$).*|(?:textconv|sshCommand)[ \t]*=.*"
+    r"|\[include(?:If)?\b.*)",
+    re.MULTILINE | re.IGNORECASE,
+)
+# Other words in a hook mean nothing, so a section of that kind has to be there.
+_GIT_SECTION = re.compile(r"^[ \t]*\[(?:diff|filter)\b", re.MULTILINE | re.IGNORECASE)
+_GIT_FILTER = re.compile(
+    r"^(?:[ \t]*\[[^\]\n]*\])?[ \t]*(?:external|clean|smudge|process)[ \t]*="
+    r"(?![ \t]*git-lfs (?:clean -- %f|smudge -- %f|filter-process)[ \t]*$).*",
     re.MULTILINE | re.IGNORECASE,
 )
 _INSTALLER = re.compile(
@@ -61,6 +69,8 @@ def in_installer_file(text: str) -> str:
 def in_git_file(text: str) -> str:
     """What a git hook or git's settings do to whoever runs git here."""
     match = PLACES.search(text) or _GIT.search(text)
+    if match is None and _GIT_SECTION.search(text):
+        match = _GIT_FILTER.search(text)
     return f"it has {match[0].strip()!r}" if match else ""
 
 

@@ -68,6 +68,15 @@ def test_what_the_image_lacks_or_has_as_a_link_is_refused(worked: DockerEnvironm
         worked.original("/etc/issue", max_bytes=3)
 
 
+def test_a_link_made_anew_and_the_same_is_no_change(make_box):
+    box = make_box()
+    box.start()
+    anew = "cd /etc/alternatives; ln -sfn $(readlink awk) awk; ln -sfn /bin/true pager"
+    assert box.exec(anew).exit_code == 0
+    links = {change.path for change in box.changes() if change.type == "link"}
+    assert links == {"/etc/alternatives/pager"}
+
+
 def test_only_what_was_started_since_is_left_running(make_box):
     box = make_box()
     box.start()

@@ -208,3 +208,30 @@ def test_places_of_the_verifier_are_seen(text: str) -> None:
 
 def test_a_projects_own_places_are_not_the_verifiers() -> None:
     assert signs.in_git_file("#!/bin/sh\npytest backend/tests ./tests app/logs\n") == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[diff]\n\texternal = /app/e\n",
+        '[filter "x"]\n\tclean = /app/e\n',
+        '[filter "lfs"]\n\tclean = git-lfs clean -- %f; /app/e\n',
+        "[include]\n\tpath = /app/e\n",
+        '[includeIf "gitdir:/app/"]\n\tpath = /app/e\n',
+        "[core] hooksPath = /app/e\n",
+    ],
+)
+def test_programs_that_git_runs_are_seen(text: str) -> None:
+    assert signs.in_git_file(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[filter "lfs"]\n\tclean = git-lfs clean -- %f\n\tprocess = git-lfs filter-process\n',
+        "#!/bin/sh\nclean=1\nprocess=$!\n",
+        '[remote "origin"]\n\turl = https://example.org/include.git\n',
+    ],
+)
+def test_honest_settings_of_git(text: str) -> None:
+    assert signs.in_git_file(text) == ""

@@ -122,6 +122,8 @@ class _Walk:
             in_image, inner = _below(lowers, name)
             kind: Literal["changed", "added"] = "changed" if in_image else "added"
             target = os.readlink(name, dir_fd=upper) if stat.S_ISLNK(status.st_mode) else b""
+            if target and in_image and _link_below(lowers, name) == target:
+                return  # made anew, as installers do, and the same
             self._add(path, kind, _type(status.st_mode), target)
             if stat.S_ISDIR(status.st_mode):
                 self._inner(upper, path, name, inner)
@@ -176,6 +178,18 @@ def _below(lowers: list[bytes], name: bytes) -> tuple[bool, list[bytes]]:
         if attribute(place, OPAQUE) == b"y":
             break
     return exists, folders
+
+
+def _link_below(lowers: list[bytes], name: bytes) -> bytes:
+    """Where the image's link of this name leads; empty where it has no link there."""
+    for lower in lowers:
+        place = lower + b"/" + name
+        try:
+            status = os.lstat(place)
+        except OSError:
+            continue
+        return os.readlink(place) if stat.S_ISLNK(status.st_mode) else b""
+    return b""
 
 
 def _names(folders: list[bytes]) -> set[bytes]:
