@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from pytest_harbor.environment.base import Change, Environment
@@ -19,6 +19,7 @@ from pytest_harbor.integrity.reading import MAX_READ, MAX_TEXT_BYTES, BoxFiles
 from pytest_harbor.integrity.watched import (
     OPTIONAL_FOLDERS,
     PATH_FOLDERS,
+    PLAUSIBLE_MODULES,
     TEST_MODULES,
     Watched,
     holds_code,
@@ -135,7 +136,7 @@ class _Judge:
             "plugin-entry": self._plugin_entry,
             "loader": self._always,
             "pytest-root-configuration": self._always,
-            "shadowing-module": self._always,
+            "shadowing-module": self._shadowing,
             "installer-cache": self._installer_cache,
             "cron": self._told,
         }
@@ -281,6 +282,18 @@ class _Judge:
                 self._add(change, "pytest-plugin", "suspicious", message, content)
             else:
                 self._add(change, "pytest-plugin", "information", message)
+
+    def _shadowing(self, change: Change, watched: Watched) -> None:
+        content = self._files.read(change.path) if watched.name in PLAUSIBLE_MODULES else None
+        if content is None or not change.path.endswith(".py"):
+            self._always(change, watched)
+        elif change.kind != "deleted":
+            reason = _reason(replace(watched, name="conftest.py"), _text(content), "")
+            level: Level = "suspicious" if reason else "information"
+            message = f"has the name of Python's own module {watched.name}"
+            self._add(
+                change, "shadowing-module", level, f"{message}: {reason}".strip(": "), content
+            )
 
     def _always(self, change: Change, watched: Watched) -> None:
         if change.kind == "deleted" or change.path == "/etc/ld.so.conf.d":

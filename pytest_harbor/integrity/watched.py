@@ -80,9 +80,26 @@ _EARLY_MODULES = frozenset(
         *("abc", "argparse", "ast", "codecs", "collections", "contextlib", "dataclasses"),
         *("enum", "functools", "importlib", "inspect", "io", "json", "os", "pathlib", "re"),
         *("shutil", "site", "subprocess", "sys", "tempfile", "traceback", "types", "typing"),
-        *("warnings", "builtins", "genericpath", "posixpath", "stat", "encodings"),
+        *("warnings", "builtins", "genericpath", "posixpath", "stat", "encodings", "base64"),
+        *("bdb", "binascii", "bz2", "codeop", "copy", "copyreg", "csv", "datetime", "difflib"),
+        *("dis", "fcntl", "fnmatch", "gettext", "glob", "hashlib", "linecache", "locale"),
+        *("logging", "lzma", "ntpath", "opcode", "pdb", "pprint", "quopri", "reprlib", "select"),
+        *("selectors", "shlex", "socket", "sre_compile", "sre_constants", "sre_parse", "struct"),
+        *("textwrap", "threading", "tokenize", "unicodedata", "urllib", "uuid", "weakref"),
+        *("zipfile", "zipimport", "zlib"),
     }
 )
+PLAUSIBLE_MODULES = frozenset(
+    {
+        *("array", "bisect", "calendar", "cmd", "code", "decimal", "email", "heapq", "html"),
+        *("ipaddress", "keyword", "math", "numbers", "operator", "platform", "random", "signal"),
+        *("string", "token"),
+    }
+)
+"""The same, but projects have modules of that name: their content tells."""
+
+# Beside tests that a verifier lays out in the work folder.
+_NEVER_BESIDE_TESTS = frozenset({"pytest", "_pytest", "pluggy", "unittest"})
 
 _SHELL_FILES = frozenset(
     {
@@ -240,17 +257,21 @@ def _installed_module(path: str, suffix: str, first: str) -> Watched | None:
 
 
 def _loose_module(folder: str, stem: str, suffix: str, workdir: str, path: str) -> Watched | None:
-    """A module that shadows an installed one, wherever it lies outside of Python's own folders."""
+    """A module that shadows an installed one, where Python looks for it first."""
     if suffix not in (".py", ".so", ".pyc") or _NODE in path or folder.startswith("/tests"):
         return None
     stem = stem.partition(".")[0]
-    owner = posixpath.basename(folder.removesuffix("/__pycache__"))
-    if stem in TEST_MODULES or (stem == "__init__" and owner in TEST_MODULES):
-        return Watched("shadowing-module", stem if stem != "__init__" else owner)
-    inside = posixpath.dirname(folder) if stem == "__init__" else folder
-    early = owner if stem == "__init__" else stem
-    if early in _EARLY_MODULES and inside in (workdir.rstrip("/") or "/", "/"):
-        return Watched("shadowing-module", early)
+    is_package = stem == "__init__"
+    name = posixpath.basename(folder) if is_package else stem
+    inside = posixpath.dirname(folder) if is_package else folder
+    work = workdir.rstrip("/")
+    first = name in _EARLY_MODULES | PLAUSIBLE_MODULES | TEST_MODULES and inside in (
+        work or "/",
+        "/",
+    )
+    beside = name in _NEVER_BESIDE_TESTS and inside in (f"{work}/tests", f"{work}/test")
+    if first or (beside and not is_package):
+        return Watched("shadowing-module", name)
     return None
 
 

@@ -235,3 +235,34 @@ def test_programs_that_git_runs_are_seen(text: str) -> None:
 )
 def test_honest_settings_of_git(text: str) -> None:
     assert signs.in_git_file(text) == ""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/app/src/py/__init__.py",
+        "/app/test/unittest/__init__.py",
+        "/app/cpython/Lib/doctest.py",
+        "/app/cpython/Lib/json/__init__.py",
+        "/app/calendar.py",
+        "/app/heapq.py",
+    ],
+)
+def test_modules_of_a_project_may_have_any_name(path: str) -> None:
+    found, _ = judged({path: "import datetime\n\ndef days(): return 7\n"})
+    assert codes(found, "suspicious") == set()
+    assert found.remove == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/app/pytest/__init__.py", "/app/tests/pytest.py", "/pluggy.py", "/app/struct.py"]
+)
+def test_modules_in_the_way_of_the_tests(path: str) -> None:
+    found, _ = judged({path: "x"})
+    assert codes(found, "suspicious") == {"shadowing-module"}
+    assert found.remove == [path]
+
+
+def test_a_plausible_name_is_no_cover() -> None:
+    found, _ = judged({"/app/calendar.py": "import os\nos._exit(0)\n"})
+    assert codes(found, "suspicious") == {"shadowing-module"}
