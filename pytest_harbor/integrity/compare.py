@@ -9,17 +9,17 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_harbor.environment.base import Change, Environment
 from pytest_harbor.errors import HarborError
 from pytest_harbor.integrity.packages import PackageFiles
-from pytest_harbor.integrity.reading import MAX_READ, MAX_TEXT_BYTES, BoxFiles
+from pytest_harbor.integrity.reading import MAX_READ, BoxFiles, text_of
 from pytest_harbor.integrity.watched import (
+    LIBRARY_FOLDERS,
     OPTIONAL_FOLDERS,
     PATH_FOLDERS,
-    PLAUSIBLE_MODULES,
     TEST_MODULES,
     Watched,
     holds_code,
@@ -32,15 +32,12 @@ from pytest_harbor.result.integrity import IntegrityFinding, Level
 from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR, VERIFIER_LOGS
 
 if TYPE_CHECKING:
-    from pytest_harbor.integrity.startup import PythonStartup
+    from pytest_harbor.integrity.settings import Settings
+    from pytest_harbor.integrity.startup import Judged, PythonStartup
 
 _MIN_UVX_BYTES = 200 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
 _PLACES = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
-_LIBRARY_FOLDERS = (
-    *("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/usr/lib64"),
-    *("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib"),
-)
 _HELD = (TESTS_DIR, LOGS_DIR, SOLUTION_DIR)
 
 
@@ -76,6 +73,7 @@ class _Judge:
         self._added = {change.path for change in changes if change.kind == "added"}
         self._all = changes
         self._startup: PythonStartup | None = None
+        self._settings: Settings | None = None
         self._workdir = environment.workdir
         self._files = BoxFiles(environment, self._added)
         self._packages = PackageFiles(changes, self._files)
@@ -134,13 +132,10 @@ class _Judge:
             "python-cache": self._python_cache,
             "python-startup": self._python_startup,
             "plugin-entry": self._plugin_entry,
-            "loader": self._always,
-            "pytest-root-configuration": self._always,
-            "shadowing-module": self._shadowing,
             "installer-cache": self._installer_cache,
             "cron": self._told,
         }
-        judges.get(watched.family, self._by_content)(change, watched)
+        judges.get(watched.family, self._setting)(change, watched)
 
     def _program(self, change: Change, watched: Watched) -> None:
         if change.kind == "added":
@@ -179,7 +174,7 @@ class _Judge:
         if change.kind != "added":
             self._file_of_image(change, watched)
         elif change.path.startswith("/usr/local/lib"):
-            places = (f"{folder}/{watched.name}" for folder in _LIBRARY_FOLDERS)
+            places = (f"{folder}/{watched.name}" for folder in LIBRARY_FOLDERS)
             if any(self._files.in_image(place) for place in places):
                 message = f"is new and is found before the image's own {watched.name}"
                 self._add(change, "replaced-library", "suspicious", message)
@@ -263,15 +258,13 @@ class _Judge:
             return
         if self._startup is None:
             self._startup = PythonStartup(self._all, self._files, self._packages)
-        judged = self._startup.judge(change)
-        if judged is not None:
-            self._add(change, judged.code, judged.level, judged.message)
+        self._add_judged(change, self._startup.judge(change))
 
     def _plugin_entry(self, change: Change, watched: Watched) -> None:
         from pytest_harbor.integrity import pytest_signs
 
         content = None if change.kind == "deleted" else self._files.read(change.path)
-        modules = pytest_signs.plugin_modules(_text(content))
+        modules = pytest_signs.plugin_modules(text_of(content))
         folder = posixpath.dirname(posixpath.dirname(change.path))
         for module in modules:
             place = f"{folder}/{module.partition(':')[0].replace('.', '/')}"
@@ -283,57 +276,12 @@ class _Judge:
             else:
                 self._add(change, "pytest-plugin", "information", message)
 
-    def _shadowing(self, change: Change, watched: Watched) -> None:
-        content = self._files.read(change.path) if watched.name in PLAUSIBLE_MODULES else None
-        if content is None or not change.path.endswith(".py"):
-            self._always(change, watched)
-        elif change.kind != "deleted":
-            reason = _reason(replace(watched, name="conftest.py"), _text(content), "")
-            level: Level = "suspicious" if reason else "information"
-            message = f"has the name of Python's own module {watched.name}"
-            self._add(
-                change, "shadowing-module", level, f"{message}: {reason}".strip(": "), content
-            )
+    def _setting(self, change: Change, watched: Watched) -> None:
+        from pytest_harbor.integrity.settings import Settings
 
-    def _always(self, change: Change, watched: Watched) -> None:
-        if change.kind == "deleted" or change.path == "/etc/ld.so.conf.d":
-            return
-        content = self._files.read(change.path)
-        if change.kind == "changed" and content == self._files.original(change.path):
-            return
-        may_be_brought = watched.family == "loader" and change.path != "/etc/ld.so.preload"
-        if may_be_brought and self._packages.brought(change.path, content):
-            return
-        messages = {
-            "loader": "tells the loader what every program is run with",
-            "pytest-root-configuration": "lies above the tests, where pytest looks for settings",
-            "shadowing-module": f"takes the place of the module {watched.name}",
-        }
-        code = {"pytest-root-configuration": "pytest-configuration"}.get(
-            watched.family, watched.family
-        )
-        self._add(change, code, "suspicious", messages[watched.family], content)
-
-    def _by_content(self, change: Change, watched: Watched) -> None:
-        if change.kind == "deleted":
-            return
-        content = self._files.read(change.path)
-        if content is None:
-            if change.type != "link":
-                self._add(change, watched.family, "information", "is there, and was not read")
-            return
-        before = self._files.original(change.path) if change.kind == "changed" else None
-        if watched.family == "shell-startup" and change.kind == "added":
-            # A new account's home is filled from here.
-            before = self._files.original(f"/etc/skel/{posixpath.basename(change.path)}")
-        if content == before or self._packages.brought(change.path, content):
-            return
-        reason = _reason(watched, _text(content), _text(before))
-        code = watched.family.replace("pytest-project", "pytest")
-        if reason:
-            self._add(change, code, "suspicious", f"was changed: {reason}", content, before)
-        else:
-            self._add(change, code, "information", "was changed")
+        if self._settings is None:
+            self._settings = Settings(self._changes, self._files, self._packages)
+        self._add_judged(change, self._settings.judge(change, watched))
 
     def _installer_cache(self, change: Change, watched: Watched) -> None:
         if change.kind == "added" and posixpath.dirname(change.path) not in self._added:
@@ -345,6 +293,11 @@ class _Judge:
     def _told(self, change: Change, watched: Watched) -> None:
         if change.kind != "deleted":
             self._add(change, watched.family, "information", "was changed")
+
+    def _add_judged(self, change: Change, judged: Judged | None) -> None:
+        if judged is not None:
+            parts = (judged.message, judged.content, judged.before)
+            self._add(change, judged.code, judged.level, *parts)
 
     def _add(
         self,
@@ -367,32 +320,12 @@ class _Judge:
                 self._result.restore.append("/etc/ld.so.cache")
 
 
-def _reason(watched: Watched, text: str, before: str) -> str:
-    from pytest_harbor.integrity import pytest_signs, signs
-
-    if watched.family == "shell-startup":
-        return signs.in_shell_file(text, before)
-    if watched.family == "environment-file":
-        return signs.in_environment_file(text)
-    if watched.family == "installer-configuration":
-        return signs.in_installer_file(text)
-    if watched.family == "git":
-        return signs.in_git_file(text)
-    if watched.family == "accounts":
-        return signs.in_accounts(text, before)
-    return pytest_signs.in_pytest_file(watched.name, text)
-
-
 def _is_large_program(content: bytes | None) -> bool:
     return content is None or (content.startswith(b"\x7fELF") and len(content) > _MIN_UVX_BYTES)
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(f"{folder}/") for folder in folders)
-
-
-def _text(content: bytes | None) -> str:
-    return (content or b"")[:MAX_TEXT_BYTES].decode("utf-8", "replace")
 
 
 def _sha256(content: bytes | None) -> str:

@@ -97,3 +97,8 @@ class BoxFiles:
             raise
         except (FileNotFoundError, HarborError):
             return None
+
+
+def text_of(content: bytes | None) -> str:
+    """As much of a file as is judged; empty where there is none."""
+    return (content or b"")[:MAX_TEXT_BYTES].decode("utf-8", "replace")

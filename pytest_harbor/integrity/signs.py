@@ -8,7 +8,7 @@ from pytest_harbor.integrity.watched import is_watched_program
 
 _VARIABLES = re.compile(
     r"\b(LD_PRELOAD|LD_AUDIT|LD_LIBRARY_PATH|BASH_ENV|ENV|PYTHONSTARTUP|PYTHONHOME|PYTEST_ADDOPTS"
-    r"|PYTEST_PLUGINS|PERL5OPT|NODE_OPTIONS|RUBYOPT|GCONV_PATH|PROMPT_COMMAND)="
+    r"|PYTEST_PLUGINS|PERL5OPT|NODE_OPTIONS|RUBYOPT|GCONV_PATH)="
 )
 # The verifier's folders, not those of a project that end alike.
 PLACES = re.compile(
@@ -41,7 +41,8 @@ _INSTALLER = re.compile(
 def in_shell_file(text: str, before: str = "") -> str:
     """What a shell's start-up file does beyond honest settings; empty where nothing is odd."""
     known = set(before.splitlines())
-    added = "\n".join(line for line in text.splitlines() if line not in known)
+    lines = (line for line in text.splitlines() if line not in known)
+    added = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     for pattern in (_VARIABLES, PLACES, _COMMANDS):
         if match := pattern.search(added):
             return f"it has {match[0].strip()!r}"

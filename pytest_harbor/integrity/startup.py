@@ -16,11 +16,21 @@ from pytest_harbor.result.integrity import Level
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a file came to: a finding's code, level and message."""
+    """What a file came to.
+
+    Attributes:
+        code: The finding's.
+        level: The finding's.
+        message: What is said of the file, without its path.
+        content: What was found, as evidence.
+        before: What the image has.
+    """
 
     code: str
     level: Level
     message: str
+    content: bytes | None = None
+    before: bytes | None = None
 
 
 class PythonStartup:

@@ -59,6 +59,12 @@ PATH_FOLDERS = (
 )
 """Folders of a usual ``PATH`` in their order; below a home also ``.local/bin`` and ``bin``."""
 
+LIBRARY_FOLDERS = (
+    *("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib", "/usr/lib64"),
+    *("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/lib"),
+)
+"""Where the loader looks without being told."""
+
 TEST_MODULES = frozenset(
     {
         *("pytest", "_pytest", "py", "pluggy", "iniconfig", "unittest", "doctest"),
@@ -217,7 +223,11 @@ def _startup(path: str, workdir: str) -> Watched | None:
     if path in _SHELL_FILES or path.startswith("/etc/profile.d/"):
         return Watched("shell-startup")
     home, rest = home_and_rest(path)
-    if home and (rest in _SHELL_NAMES or rest in (".local/bin/env", ".cargo/env", ".bashrc.d")):
+    if home and (
+        rest in _SHELL_NAMES
+        or rest in (".local/bin/env", ".cargo/env", ".bashrc.d")
+        or rest.startswith(".bashrc.d/")
+    ):
         return Watched("shell-startup")
     return _installer(path, home, rest)
 

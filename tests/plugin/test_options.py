@@ -57,6 +57,10 @@ def test_defaults(resolved, project):
         ignore_timeouts=False,
         strict=False,
         keep=None,
+        model_gateway="auto",
+        max_calls=None,
+        max_tokens=None,
+        max_cost_usd=None,
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.attempts = 2

@@ -157,7 +157,7 @@ HONEST: dict[str, tuple[dict[str, str], dict[str, str], set[str]]] = {
             "/var/lib/dpkg/info/fakeroot.list": "/etc/ld.so.conf.d/fakeroot.conf",
         },
         {},
-        set(),
+        {"loader"},
     ),
 }
 

@@ -266,3 +266,46 @@ def test_modules_in_the_way_of_the_tests(path: str) -> None:
 def test_a_plausible_name_is_no_cover() -> None:
     found, _ = judged({"/app/calendar.py": "import os\nos._exit(0)\n"})
     assert codes(found, "suspicious") == {"shadowing-module"}
+
+
+RC = "/root/.bashrc"
+LISTED = "/var/lib/dpkg/info/e.list"
+CONF = "/etc/ld.so.conf.d/a.conf"
+
+
+@pytest.mark.parametrize(
+    ("now", "links", "code"),
+    [
+        ({RC: "# x\n" * 70_000 + "grep() { true; }\n"}, {}, "shell-startup"),
+        ({"/app/rc": "grep() { true; }\n"}, {RC: "/app/rc"}, "shell-startup"),
+        ({}, {RC: "/nowhere"}, "shell-startup"),
+        ({"/app/e": "LD_PRELOAD=/x.so"}, {"/etc/environment": "/app/e"}, "environment-file"),
+        (
+            {"/etc/profile.d/x.sh": "grep() { true; }", LISTED: "/etc/profile.d/x.sh"},
+            {},
+            "shell-startup",
+        ),
+        ({CONF: "/app/l\n", LISTED: CONF}, {}, "loader"),
+        ({CONF: "/usr/lib/e\n", "/usr/lib/e/libc.so.6": "x", LISTED: CONF}, {}, "loader"),
+        (
+            {f"/app/{n:03}/conftest.py": "" for n in range(250)} | {RC: "exec x"},
+            {},
+            "shell-startup",
+        ),
+    ],
+)
+def test_no_way_round_a_look_at_what_runs_unasked(
+    now: dict[str, str], links: dict[str, str], code: str
+) -> None:
+    found, _ = judged(now, {"/usr/lib/libc.so.6": "c"} | {p: "old" for p in links}, links)
+    assert code in codes(found, "suspicious")
+
+
+def test_an_honest_link_to_settings_is_followed() -> None:
+    found, _ = judged({"/root/dotfiles/rc": "alias ll='ls -l'\n"}, links={RC: "dotfiles/rc"})
+    assert codes(found, "suspicious") == set()
+    assert codes(found, "information") == {"shell-startup"}
+
+
+def test_comments_and_prompts_of_a_shell_are_harmless() -> None:
+    assert signs.in_shell_file("# LD_PRELOAD=/x.so\n  # exec x\nPROMPT_COMMAND=date\n") == ""
