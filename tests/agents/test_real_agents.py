@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import BASE_IMAGE
 from tests.model_server import ModelServer, Turn
 
-pytestmark = [pytest.mark.docker, pytest.mark.slow, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.docker, pytest.mark.long, pytest.mark.timeout(1500)]
 
 KEY = "sk-real-0123456789abcdef0123456789"
 WORK = "echo ok > /app/out.txt"

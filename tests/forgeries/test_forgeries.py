@@ -37,7 +37,7 @@ def test_one_of_each_family_in_a_fresh_box(rows, mode, grade, subtests):
     test_forgery(rows, mode, grade, subtests)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.rows("forgeries", "isolated", part="rest")
 def test_the_rest_in_a_fresh_box(rows, mode, grade, subtests):
     test_forgery(rows, mode, grade, subtests)
