@@ -23,7 +23,6 @@ from pytest_harbor.integrity.watched import (
     TEST_MODULES,
     Watched,
     holds_code,
-    is_core_program,
     is_path_folder,
     package_folder,
     watch,
@@ -156,6 +155,8 @@ class _Judge:
         elif self._shadows(folder, watched.name):
             message = f"is new and stands in PATH before the image's own {watched.name}"
             self._add(change, "path-shadow", "suspicious", message, content)
+        elif self._packages.is_other:
+            self._add(change, "new-program", "information", "is new")
         elif watched.name in ("pytest", "py.test", "uv", "uvx", "pip", "pip3", "curl", "wget"):
             message = f"is new, and no package brought it: verifiers run {watched.name}"
             self._add(change, "path-shadow", "suspicious", message, content)
@@ -165,7 +166,9 @@ class _Judge:
     def _brought_twice(self, change: Change, watched: Watched) -> None:
         """The box's lists of packages are the agent's to write: a fresh box does without it."""
         folder = posixpath.dirname(change.path)
-        if is_core_program(watched.name) and self._shadows(folder, watched.name):
+        if not self._shadows(folder, watched.name):
+            self._add(change, "new-program", "information", "is new, and a package's")
+        else:
             message = f"is a package's, and stands in PATH before the image's own {watched.name}"
             self._add(change, "path-shadow", "information", message)
             self._result.remove.append(change.path)
@@ -211,7 +214,10 @@ class _Judge:
         code = kinds.get(watched.family, "changed-module")
         if self._packages.brought(change.path, content):
             self._add(change, "upgraded", "information", "was upgraded by a package", content)
-            self._result.restore.append(change.path)
+            self._restore_upgraded(change)
+        elif self._packages.is_other:
+            message = "is another than the image's, whose kind of packages is not read"
+            self._add(change, code, "information", message, content, before)
         else:
             self._add(change, code, "suspicious", "is not the image's any more", content, before)
 
@@ -219,21 +225,29 @@ class _Judge:
         packages, first = package_folder(change.path)
         if watched.family != "python-module" or first.partition(".")[0] not in TEST_MODULES:
             return
-        if self._packages.brought(change.path, self._files.read(change.path)):
-            return
-        message = f"is new in {packages}, and no package brought it so"
-        self._add(change, "changed-module", "suspicious", message)
+        content = self._files.below(f"{packages}/{first}", change.path)
+        if content is None:
+            content = self._files.read(change.path)
+        if not self._packages.brought(change.path, content):
+            message = f"is new in {packages}, and no package brought it so"
+            self._add(change, "changed-module", "suspicious", message)
+        elif change.path in (f"{packages}/{first}", f"{packages}/{first}/__init__.py"):
+            self._add(change, "changed-module", "information", "is new, and a package's")
 
     def _deleted(self, change: Change) -> None:
         dropped = self._packages.dropped(change.path)
         if dropped == "upgraded":
             # What has the image's version again needs what that version came with.
             self._add(change, "upgraded", "information", "went with a newer version of its package")
-            self._result.restore.append(change.path)
-        elif dropped:
-            self._add(change, "removed", "information", "was removed, with a package")
+            self._restore_upgraded(change)
+        elif dropped or self._packages.is_other:
+            self._add(change, "removed", "information", "was removed, as with a package")
         else:
             self._add(change, "removed", "suspicious", "is gone")
+
+    def _restore_upgraded(self, change: Change) -> None:
+        if not self._packages.is_of_conda(change.path):
+            self._result.restore.append(change.path)
 
     def _python_cache(self, change: Change, watched: Watched) -> None:
         if change.kind == "deleted":

@@ -1,4 +1,4 @@
-"""What the package databases of a box say of files: dpkg's, apk's and pip's.
+"""What the package databases of a box say of files: dpkg's, apk's, RPM's, pip's and conda's.
 
 An agent that is root can forge these too. So they turn a suspicion into information, and
 nothing more: a fresh box still gets the image's files.
@@ -9,17 +9,26 @@ from __future__ import annotations
 import base64
 import csv
 import hashlib
+import json
 import posixpath
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from typing import Literal
 
 from pytest_harbor.environment.base import Change
 from pytest_harbor.integrity.reading import BoxFiles
 
 MAX_DATABASE_FILES = 1000
+_RPM = ("/var/lib/rpm/rpmdb.sqlite", "/usr/lib/sysimage/rpm/rpmdb.sqlite")
+# Its older kinds, which are not read.
+_OTHER_RPM = (
+    *("/var/lib/rpm/Packages", "/var/lib/rpm/Packages.db"),
+    *("/usr/lib/sysimage/rpm/Packages", "/usr/lib/sysimage/rpm/Packages.db"),
+)
 _MAX_ORIGINALS = 200
 _DPKG = "/var/lib/dpkg/info"
 _FEW = 8
+_SHA256 = 64
 
 
 class PackageFiles:
@@ -34,8 +43,12 @@ class PackageFiles:
         databases = [c for c in changes if _is_database(c.path)]
         self._waiting = [c.path for c in databases if c.kind != "deleted"][:MAX_DATABASE_FILES]
         self._gone = [c for c in databases if c.kind != "added"][:_MAX_ORIGINALS]
-        self._many = sum(path.startswith(_DPKG) for path in self._waiting) > _FEW
-        self._fetched: Mapping[str, bytes] = {}
+        self._folders = Counter(posixpath.dirname(path) for path in self._waiting)
+        self._fetched: dict[str, bytes] = {}
+        self._other = any(c.path in _OTHER_RPM and c.kind == "changed" for c in changes)
+        self._prefixes = {
+            posixpath.dirname(posixpath.dirname(c.path)) for c in databases if _is_conda(c.path)
+        }
         self._projects = {_project(p) for p in self._waiting if p.endswith("/RECORD")}
         self._digests: dict[str, tuple[str, str]] = {}
         self._listed: set[str] = set()
@@ -54,6 +67,15 @@ class PackageFiles:
             self._load_next()
             verdict = self._verdict(path, content)
         return bool(verdict)
+
+    @property
+    def is_other(self) -> bool:
+        """Whether the image's packages are of a kind that is not read, and there are new ones."""
+        return self._other
+
+    def is_of_conda(self, path: str) -> bool:
+        """Whether a file is of a distribution whose programs fit their own libraries alone."""
+        return any(path.startswith(f"{prefix}/") for prefix in self._prefixes)
 
     def dropped(self, path: str) -> Literal["", "upgraded", "removed"]:
         """Whether the file went with a newer version of its package, or with the package."""
@@ -77,12 +99,13 @@ class PackageFiles:
 
     def _load_next(self) -> None:
         path = self._waiting.pop(0)
-        if self._many and path.startswith(_DPKG):
-            self._many, self._fetched = False, self._files.folder(_DPKG)
+        folder = posixpath.dirname(path)
+        if self._folders.pop(folder, 0) > _FEW:
+            self._fetched.update(self._files.folder(folder))
         known = path in self._fetched
         data = self._fetched[path] if known else self._files.database(path)
         if data is not None:
-            self._take(path, data.decode("utf-8", "replace"))
+            self._take(path, data)
 
     def _load_before(self) -> dict[str, bool]:
         """What changed packages had in the image → whether the package is there still."""
@@ -90,16 +113,38 @@ class PackageFiles:
         for change in self._gone:
             if (data := self._files.original(change.path)) is not None:
                 old = PackageFiles((), self._files)
-                old._take(change.path, data.decode("utf-8", "replace"))
+                old._take(change.path, data)
                 stays = change.kind != "deleted" or _project(change.path) in self._projects
                 before.update(dict.fromkeys({*old._listed, *old._digests}, stays))
         return before
 
-    def _take(self, path: str, text: str) -> None:
+    def _take(self, path: str, data: bytes) -> None:
         try:
-            self._take_lines(path, text)
-        except (ValueError, csv.Error):
+            if path in _RPM:
+                self._take_rpm(data)
+            elif _is_conda(path):
+                self._take_conda(posixpath.dirname(posixpath.dirname(path)), data)
+            else:
+                self._take_lines(path, data.decode("utf-8", "replace"))
+        except (ValueError, TypeError, AttributeError, RecursionError, csv.Error):
             self.unreadable.append(path)
+
+    def _take_rpm(self, data: bytes) -> None:
+        from pytest_harbor.integrity.rpm import files_of_rpm
+
+        for path, digest in files_of_rpm(data):
+            self._listed.add(path)
+            if digest:
+                self._digests[path] = ("sha256" if len(digest) == _SHA256 else "md5", digest)
+
+    def _take_conda(self, prefix: str, data: bytes) -> None:
+        for one in json.loads(data).get("paths_data", {}).get("paths", ()):
+            place = posixpath.normpath(posixpath.join(prefix, str(one.get("_path"))))
+            if not place.startswith(f"{prefix}/"):
+                continue
+            self._listed.add(place)
+            if digest := one.get("sha256_in_prefix") or one.get("sha256"):
+                self._digests[place] = ("sha256", str(digest))
 
     def _take_lines(self, path: str, text: str) -> None:
         if path.endswith(".md5sums"):
@@ -138,7 +183,12 @@ class PackageFiles:
 def _is_database(path: str) -> bool:
     if path.startswith(f"{_DPKG}/"):
         return path.endswith((".md5sums", ".list"))
-    return path == "/lib/apk/db/installed" or path.endswith(".dist-info/RECORD")
+    known = ("/lib/apk/db/installed", *_RPM)
+    return path in known or path.endswith(".dist-info/RECORD") or _is_conda(path)
+
+
+def _is_conda(path: str) -> bool:
+    return path.endswith(".json") and posixpath.basename(posixpath.dirname(path)) == "conda-meta"
 
 
 def _project(path: str) -> str:

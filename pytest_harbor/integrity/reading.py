@@ -34,6 +34,7 @@ class BoxFiles:
         self._added = added
         self.reads = 0
         self._vital = 0
+        self._folders: dict[str, Mapping[str, bytes]] = {}
 
     def read(self, path: str) -> bytes | None:
         """A file of the box; None where it is no small regular file, or too many were read."""
@@ -46,6 +47,12 @@ class BoxFiles:
         """The same for what runs unasked: other files cannot use up its share."""
         self._vital += 1
         return self._read(path, _SMALL) if self._vital <= _MAX_VITAL else None
+
+    def below(self, folder: str, path: str) -> bytes | None:
+        """A file of a folder that is fetched as a whole at the first of them: not counted."""
+        if folder not in self._folders:
+            self._folders[folder] = self.folder(folder)
+        return self._folders[folder].get(path)
 
     def database(self, path: str) -> bytes | None:
         """A file of a package database: not counted."""

@@ -178,11 +178,6 @@ def is_watched_program(name: str) -> bool:
     return name in WATCHED_PROGRAMS or bool(_VERSIONED.fullmatch(name))
 
 
-def is_core_program(name: str) -> bool:
-    """Whether a program is a shell or tool that no package has reason to bring twice."""
-    return name in SHELLS or name in CORE_TOOLS
-
-
 def is_path_folder(folder: str) -> bool:
     """Whether programs in a folder are found by their name."""
     if folder in PATH_FOLDERS:

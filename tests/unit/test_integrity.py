@@ -103,7 +103,7 @@ HONEST: dict[str, tuple[dict[str, str], dict[str, str], set[str]]] = {
             **record(SITE, ("pytest/__init__.py", "code"), ("/usr/local/bin/pytest", "#!python")),
         },
         {},
-        set(),
+        {"new-program", "changed-module"},
     ),
     "an editable install": ({f"{SITE}/__editable__.x.pth": "/app/src\n"}, {}, {"python-path"}),
     "a virtual environment": (
@@ -183,7 +183,7 @@ HONEST |= {
         {f"{DPKG}/p{number}.list": "" for number in range(400)}
         | {f"{DPKG}/zz.md5sums": f"{MD5_OF_X}  usr/bin/curl", "/usr/bin/curl": "x"},
         {},
-        set(),
+        {"new-program"},
     ),
     "uv by its installer": (
         {
