@@ -66,11 +66,7 @@ class Environment(ABC):
         """
 
     def keep(self) -> str:
-        """Leave everything in place at :meth:`stop`.
-
-        Returns:
-            How to enter and how to remove it, ready to be copied to a shell.
-        """
+        """Leave everything in place at :meth:`stop`; commands to enter and to remove it."""
         raise UnsupportedError(f"{type(self).__name__} cannot keep its environments")
 
     @property
@@ -104,6 +100,11 @@ class Environment(ABC):
     @abstractmethod
     def workdir(self) -> str:
         """Working folder of a command that names none, absolute."""
+
+    @property
+    def path_folders(self) -> Sequence[str]:
+        """Folders of the image's ``PATH``; none where the backend cannot tell."""
+        return ()
 
     @abstractmethod
     def start(self, *, timeout_sec: float | None = None) -> None:

@@ -17,6 +17,7 @@ from pytest_harbor.errors import HarborError
 from pytest_harbor.integrity.packages import PackageFiles
 from pytest_harbor.integrity.reading import MAX_READ, BoxFiles, text_of
 from pytest_harbor.integrity.watched import (
+    ALTERNATIVES,
     LIBRARY_FOLDERS,
     OPTIONAL_FOLDERS,
     PATH_FOLDERS,
@@ -24,6 +25,7 @@ from pytest_harbor.integrity.watched import (
     Watched,
     holds_code,
     is_path_folder,
+    is_watched_program,
     package_folder,
     watch,
 )
@@ -74,6 +76,7 @@ class _Judge:
         self._startup: PythonStartup | None = None
         self._settings: Settings | None = None
         self._workdir = environment.workdir
+        self._path = tuple(environment.path_folders)
         self._files = BoxFiles(environment, self._added)
         self._packages = PackageFiles(changes, self._files)
         self._result = Comparison()
@@ -81,7 +84,7 @@ class _Judge:
     def judge(self) -> Comparison:
         for change in self._changes:
             self._judge_link(change)
-            watched = watch(change.path, self._workdir)
+            watched = watch(change.path, self._workdir) or self._in_path(change.path)
             if watched is not None:
                 self._judge_safely(change, watched)
         for path in self._packages.unreadable:
@@ -95,6 +98,11 @@ class _Judge:
             )
         self._result.findings.sort(key=lambda found: found.level != "suspicious")
         return self._result
+
+    def _in_path(self, path: str) -> Watched | None:
+        folder, name = posixpath.split(path)
+        found = folder in self._path and is_watched_program(name)
+        return Watched("program", name) if found else None
 
     def _judge_link(self, change: Change) -> None:
         if change.type == "link" and change.path in _PLACES:
@@ -137,18 +145,38 @@ class _Judge:
         judges.get(watched.family, self._setting)(change, watched)
 
     def _program(self, change: Change, watched: Watched) -> None:
-        if change.kind == "added":
+        if posixpath.dirname(change.path) == ALTERNATIVES and change.target:
+            self._alternative(change, watched)
+        elif change.kind == "added":
             self._new_program(change, watched)
         else:
             self._file_of_image(change, watched)
 
+    def _alternative(self, change: Change, watched: Watched) -> None:
+        """A choice among programs of one kind, as of gawk for awk."""
+        place = posixpath.normpath(posixpath.join(ALTERNATIVES, change.target))
+        kinds = {"cc": ("gcc", "clang", "tcc")}.get(watched.name, (watched.name,))
+        alike = any(kind in posixpath.basename(place) for kind in kinds)
+        if change.kind == "added":
+            return  # the link that leads here is judged
+        if alike and (place not in self._added or self._brought(change, None)):
+            self._add(change, "new-program", "information", f"leads to {place[:200]!r} now")
+        else:
+            message = f"leads to {place[:200]!r} now"
+            self._add(change, "replaced-program", "suspicious", message)
+
     def _new_program(self, change: Change, watched: Watched) -> None:
         folder = posixpath.dirname(change.path)
-        if not is_path_folder(folder) or (folder in OPTIONAL_FOLDERS and folder in self._added):
+        new_folder, in_path = folder in self._added, folder in self._path
+        unusual = not in_path and (folder in OPTIONAL_FOLDERS and new_folder)
+        if unusual or not (in_path or is_path_folder(folder)):
             return
         content = self._files.read(change.path)
         if self._brought(change, content):
             self._brought_twice(change, watched)
+            return
+        if new_folder and self._is_environments(change, watched):
+            self._add(change, "new-program", "information", "is a virtual environment's")
             return
         if watched.name in ("uv", "uvx") and _is_large_program(content):
             self._add(change, "new-program", "information", "is new")
@@ -166,7 +194,7 @@ class _Judge:
     def _brought_twice(self, change: Change, watched: Watched) -> None:
         """The box's lists of packages are the agent's to write: a fresh box does without it."""
         folder = posixpath.dirname(change.path)
-        if not self._shadows(folder, watched.name):
+        if folder in self._added or not self._shadows(folder, watched.name):
             self._add(change, "new-program", "information", "is new, and a package's")
         else:
             message = f"is a package's, and stands in PATH before the image's own {watched.name}"
@@ -176,7 +204,11 @@ class _Judge:
     def _library(self, change: Change, watched: Watched) -> None:
         if change.kind != "added":
             self._file_of_image(change, watched)
-        elif change.path.startswith("/usr/local/lib"):
+        elif change.path.startswith("/usr/local/lib") or "/glibc-hwcaps/" in change.path:
+            if "/glibc-hwcaps/" in change.path and self._brought(
+                change, self._files.read(change.path)
+            ):
+                return
             places = (f"{folder}/{watched.name}" for folder in LIBRARY_FOLDERS)
             if any(self._files.in_image(place) for place in places):
                 message = f"is new and is found before the image's own {watched.name}"
@@ -191,9 +223,19 @@ class _Judge:
         place = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), change.target))
         return place in self._added and self._packages.brought(place, self._files.read(place))
 
+    def _is_environments(self, change: Change, watched: Watched) -> bool:
+        """Whether it is the link to the image's Python in a new virtual environment."""
+        folder = posixpath.dirname(change.path)
+        place = posixpath.normpath(posixpath.join(folder, change.target))
+        leads = change.type == "link" and posixpath.basename(place).startswith("python")
+        inside = posixpath.dirname(place) == folder or place not in self._added
+        made = f"{posixpath.dirname(folder)}/pyvenv.cfg" in self._added
+        return made and watched.name.startswith("python") and leads and inside
+
     def _shadows(self, folder: str, name: str) -> bool:
-        later = PATH_FOLDERS.index(folder) + 1 if folder in PATH_FOLDERS else 0
-        for other in PATH_FOLDERS[later:]:
+        order = self._path if folder in self._path else PATH_FOLDERS
+        later = order.index(folder) + 1 if folder in order else 0
+        for other in order[later:]:
             place = f"{other}/{name}"
             if place not in self._added and self._files.in_image(place):
                 return True

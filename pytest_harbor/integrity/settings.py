@@ -8,13 +8,20 @@ from dataclasses import replace
 
 from pytest_harbor.environment.base import Change
 from pytest_harbor.integrity import pytest_signs, signs
+from pytest_harbor.integrity.loader_cache import libraries_in_cache
 from pytest_harbor.integrity.packages import PackageFiles
 from pytest_harbor.integrity.reading import MAX_TEXT_BYTES, BoxFiles, text_of
 from pytest_harbor.integrity.startup import Judged
-from pytest_harbor.integrity.watched import LIBRARY_FOLDERS, PLAUSIBLE_MODULES, Watched
+from pytest_harbor.integrity.watched import (
+    LIBRARY_FOLDERS,
+    LOADER_CACHE,
+    PLAUSIBLE_MODULES,
+    Watched,
+)
 
 # These run or hold for every program, asked or not: what cannot be looked at is no setting.
 _VITAL = {"shell-startup", "environment-file", "loader"}
+_SEARCHED = {*LIBRARY_FOLDERS, "/usr/local/lib"}
 _PACKAGED_LIBRARIES = ("/usr/", "/lib", "/opt/")
 
 
@@ -39,7 +46,7 @@ class Settings:
 
     def _judged(
         self, change: Change, watched: Watched, content: bytes | None, before: bytes | None
-    ) -> Judged:
+    ) -> Judged | None:
         if watched.family == "loader":
             return self._loader(change, content)
         if watched.family == "pytest-root-configuration":
@@ -65,7 +72,9 @@ class Settings:
             return self._files.original(f"/etc/skel/{posixpath.basename(change.path)}")
         return None
 
-    def _loader(self, change: Change, content: bytes | None) -> Judged:
+    def _loader(self, change: Change, content: bytes | None) -> Judged | None:
+        if change.path == LOADER_CACHE:
+            return self._loader_cache(content)
         suspicious = Judged(
             "loader", "suspicious", "tells the loader what every program is run with"
         )
@@ -79,6 +88,22 @@ class Settings:
         if any(map(self._shadows, (path for path in self._added if _is_in(path, folders)))):
             return suspicious
         return Judged("loader", "information", "is a package's, and adds folders of libraries")
+
+    def _loader_cache(self, content: bytes | None) -> Judged | None:
+        """Every installed library changes it; its new places matter for the image's names."""
+        try:
+            known = set(libraries_in_cache(self._files.original(LOADER_CACHE) or b""))
+        except ValueError:
+            known = set()
+        try:
+            listed = set(libraries_in_cache(content or b"")) - known
+        except ValueError:
+            return Judged("loader", "suspicious", "is nothing that the loader writes")
+        for name, path in sorted(listed):
+            folder, own = posixpath.split(path)
+            if (folder not in _SEARCHED or own != name) and self._shadows(name):
+                return Judged("loader", "suspicious", f"gives programs {path[:200]!r} for {name}")
+        return None
 
     def _shadows(self, path: str) -> bool:
         name = posixpath.basename(path)

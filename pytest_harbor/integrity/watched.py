@@ -119,6 +119,8 @@ _SHELL_NAMES = frozenset(
         *(".zshrc", ".zshenv", ".zprofile", ".shrc", ".kshrc", ".env.sh"),
     }
 )
+LOADER_CACHE = "/etc/ld.so.cache"
+ALTERNATIVES = "/etc/alternatives"
 PYTEST_FILES = frozenset(
     {
         *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "conftest.py"),
@@ -131,7 +133,7 @@ _INSTALLER_FILES = frozenset(
 
 _HOME = re.compile(r"/root|/home/[^/]+")
 _LIBRARY = re.compile(
-    r"(?:/usr|/usr/local)?/lib(?:32|64|x32)?/(?:[^/]+-linux-[^/]+/)?[^/]+\.so[.0-9]*"
+    r"(?:/usr|/usr/local)?/lib(?:32|64|x32)?/(?:[^/]+-linux-[^/]+/)?(?:glibc-hwcaps/[^/]+/)?[^/]+\.so[.0-9]*"
 )
 _PYTHON_LIB = re.compile(
     r"/(?:lib|lib64)/(?:python|pypy)[0-9.]+(?:/|$)|/lib/python3/dist-packages/"
@@ -207,7 +209,7 @@ def package_folder(path: str) -> tuple[str, str]:
 
 
 def _startup(path: str, workdir: str) -> Watched | None:
-    if path == "/etc/ld.so.preload" or path.startswith("/etc/ld.so.conf"):
+    if path in ("/etc/ld.so.preload", LOADER_CACHE) or path.startswith("/etc/ld.so.conf"):
         return Watched("loader")
     if path in ("/etc/environment", "/etc/security/pam_env.conf"):
         return Watched("environment-file")
@@ -284,7 +286,8 @@ def _program(path: str, workdir: str) -> Watched | None:
     folder, name = posixpath.split(path)
     if _LIBRARY.fullmatch(path):
         return Watched("library", name)
-    in_bin = posixpath.basename(folder) in ("bin", "sbin") or is_path_folder(folder)
+    usual = posixpath.basename(folder) in ("bin", "sbin") or folder == ALTERNATIVES
+    in_bin = usual or is_path_folder(folder)
     return Watched("program", name) if in_bin and is_watched_program(name) else None
 
 

@@ -17,6 +17,7 @@ class Box:
     """A box in memory: what it holds now, and what its image holds."""
 
     workdir = "/app"
+    path_folders: Sequence[str] = ()
 
     def __init__(self, now: dict[str, str], image: dict[str, str]) -> None:
         self.now, self.image, self.asked = now, image, 0

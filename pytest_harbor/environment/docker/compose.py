@@ -42,7 +42,7 @@ from pytest_harbor.environment.docker.compose_service_keys import Grounds
 from pytest_harbor.environment.docker.compose_source import SourceScan
 from pytest_harbor.environment.docker.container import LOG_FOLDERS
 from pytest_harbor.environment.docker.execution import CommandRunner
-from pytest_harbor.environment.docker.image import content_hash, target_platform
+from pytest_harbor.environment.docker.image import content_hash, path_folders, target_platform
 from pytest_harbor.environment.docker.naming import container_name, kept_name
 from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.policies import means_for
@@ -110,6 +110,11 @@ class ComposeEnvironment(NetworkedBox):
     def workdir(self) -> str:
         """The task's folder, else the one of ``main``."""
         return self._spec.workdir or (self._main.get("Config") or {}).get("WorkingDir") or "/"
+
+    @property
+    def path_folders(self) -> Sequence[str]:
+        """Those of ``main``."""
+        return path_folders(self._main.get("Config") or {})
 
     @property
     def _memory_is_limited(self) -> bool:

@@ -80,6 +80,11 @@ class DockerEnvironment(NetworkedBox):
         return self._spec.workdir or (self._image.workdir if self._image else "/")
 
     @property
+    def path_folders(self) -> Sequence[str]:
+        """The image's."""
+        return self._image.path_folders if self._image else ()
+
+    @property
     def _memory_is_limited(self) -> bool:
         return bool(self._spec.memory_mb)
 

@@ -40,6 +40,7 @@ class Image:
         user: Who runs a command that names nobody.
         workdir: Working folder, absolute.
         run_id: The run that built it; empty if none of ours did.
+        path_folders: Folders of its ``PATH``.
         has_entrypoint: Its containers run a program of its own before the one they are given.
     """
 
@@ -48,6 +49,7 @@ class Image:
     user: str
     workdir: str
     run_id: str
+    path_folders: tuple[str, ...] = ()
     has_entrypoint: bool = False
 
     @classmethod
@@ -60,8 +62,17 @@ class Image:
             user=config.get("User") or "root",
             workdir=config.get("WorkingDir") or "/",
             run_id=(config.get("Labels") or {}).get(RUN_LABEL, ""),
+            path_folders=path_folders(config),
             has_entrypoint=bool(config.get("Entrypoint")),
         )
+
+
+def path_folders(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Folders of ``PATH`` in an image's or a container's ``Config``."""
+    variables = [str(each) for each in config.get("Env") or ()]
+    paths = [each.removeprefix("PATH=") for each in variables if each.startswith("PATH=")]
+    folders = (each.rstrip("/") for path in paths[-1:] for each in path.split(":"))
+    return tuple(each for each in folders if each.startswith("/"))
 
 
 def ensure_image(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Image:
