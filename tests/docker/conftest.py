@@ -1,12 +1,14 @@
 """Boxes and images for the tests of the Docker backend."""
 
 import os
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from docker.errors import APIError
+from filelock import FileLock
 
 from pytest_harbor.environment.docker import (
     ContainerSpec,
@@ -128,3 +130,11 @@ def busybox_box(make_box: MakeBox, make_context: Callable[[str], Path]) -> Docke
             raise
         pytest.skip(f"busybox cannot be installed here: {error}")
     return box
+
+
+@pytest.fixture(scope="module")
+def one_at_a_time(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For a module whose networks have fixed addresses: one worker after the other has them."""
+    name = f"pytest-harbor-tests-{request.path.stem}.lock"
+    with FileLock(Path(tempfile.gettempdir()) / name):
+        yield

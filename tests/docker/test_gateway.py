@@ -111,7 +111,7 @@ def image(engine):
 
 
 @pytest.fixture(scope="module")
-def pool(engine, image):
+def pool(engine, image, one_at_a_time):
     name = f"gwtest-{secrets.token_hex(4)}"
     options = {
         "com.docker.network.bridge.inhibit_ipv4": "true",

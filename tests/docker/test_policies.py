@@ -46,7 +46,7 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(engine: Engine) -> Iterator[Server]:
+def server(engine: Engine, one_at_a_time: None) -> Iterator[Server]:
     name = f"harbor-test-outside-{engine.run_id}"
     engine.api.create_network(
         name,
