@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, E
 from pytest_harbor.environment.docker.compose import ComposeEnvironment, ComposeSource
 from pytest_harbor.environment.docker.gateway.pool import close_gateways
 from pytest_harbor.environment.docker.policies import means_for
+from pytest_harbor.environment.docker.spec import DEFAULT_PIDS_LIMIT
 from pytest_harbor.errors import EnvironmentFault, UnsupportedError
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
@@ -33,6 +35,7 @@ while (my $client = $server->accept) {
 ASK = "timeout 3 bash -c 'read -r word </dev/tcp/192.0.2.135/8099; echo $word'"
 
 MakeBox = Callable[..., DockerEnvironment]
+MakeProject = Callable[..., ComposeEnvironment]
 
 
 class Server:
@@ -209,39 +212,51 @@ services:
 """
 
 
+@pytest.fixture
+def make_project(engine: Engine, server: Server, tmp_path: Path) -> Iterator[MakeProject]:
+    """Start a compose file's project, whose way out is the server's network."""
+    with ExitStack() as stack:
+
+        def make(
+            *policies: NetworkPolicy, file: str = PROJECT, **settings: bool
+        ) -> ComposeEnvironment:
+            path = tmp_path / "docker-compose.yaml"
+            path.write_text(file)
+            spec = ContainerSpec(
+                "project",
+                docker_image="debian:bookworm-slim",
+                network=policies,
+                uplink=server.network,
+                **settings,
+            )
+            box = ComposeEnvironment(spec, ComposeSource(path, tmp_path, tmp_path), engine)
+            stack.callback(box.stop)
+            box.start(timeout_sec=120)
+            return box
+
+        yield make
+
+
 @pytest.mark.parametrize("first", [OPEN, CLOSED])
 def test_a_project_opens_and_closes_and_its_services_reach_each_other(
-    engine: Engine, server: Server, tmp_path: Path, first: NetworkPolicy
+    engine: Engine, make_project: MakeProject, server: Server, first: NetworkPolicy
 ) -> None:
     second = CLOSED if first is OPEN else OPEN
-    file = tmp_path / "docker-compose.yaml"
-    file.write_text(PROJECT)
-    spec = ContainerSpec(
-        "project",
-        docker_image="debian:bookworm-slim",
-        network=(first, second),
-        uplink=server.network,
-        hardened=True,
-    )
-    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
-    try:
-        box.start(timeout_sec=120)
-        side = box.service("side")
-        for policy in (first, second, first):
-            box.set_network_policy(policy)
-            before, there = len(server.log()), "hi" if policy.is_open else ""
-            assert box.exec(ASK).stdout.strip() == there
-            assert side.exec(["bash", "-c", ASK]).stdout.strip() == there
-            assert len(server.log()) - before == (2 if policy.is_open else 0)
-            asked = box.exec(ASK.replace(SERVER, "side")).stdout.strip()
-            assert asked == "side"
-        for name in (box.name, side.name):
-            host = engine.api.inspect_container(name)["HostConfig"]
-            assert host["CapDrop"] == ["NET_RAW"]
-            assert host["SecurityOpt"] == ["no-new-privileges:true"]
-            assert host["PidsLimit"] == spec.pids_limit
-    finally:
-        box.stop()
+    box = make_project(first, second, hardened=True)
+    side = box.service("side")
+    for policy in (first, second, first):
+        box.set_network_policy(policy)
+        before, there = len(server.log()), "hi" if policy.is_open else ""
+        assert box.exec(ASK).stdout.strip() == there
+        assert side.exec(["bash", "-c", ASK]).stdout.strip() == there
+        assert len(server.log()) - before == (2 if policy.is_open else 0)
+        asked = box.exec(ASK.replace(SERVER, "side")).stdout.strip()
+        assert asked == "side"
+    for name in (box.name, side.name):
+        host = engine.api.inspect_container(name)["HostConfig"]
+        assert host["CapDrop"] == ["NET_RAW"]
+        assert host["SecurityOpt"] == ["no-new-privileges:true"]
+        assert host["PidsLimit"] == DEFAULT_PIDS_LIMIT
 
 
 @pytest.mark.parametrize("first", [OPEN, CLOSED])
@@ -264,26 +279,14 @@ def test_a_gateway_lets_through_what_the_phase_allows(
     assert (SERVER, "tcp", 8099) in refused
 
 
-def test_a_project_behind_a_gateway(engine: Engine, server: Server, tmp_path: Path) -> None:
-    file = tmp_path / "docker-compose.yaml"
-    file.write_text(PROJECT)
-    spec = ContainerSpec(
-        "project",
-        docker_image="debian:bookworm-slim",
-        network=(CLOSED, LISTED),
-        uplink=server.network,
-    )
-    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
-    try:
-        box.start(timeout_sec=120)
-        side = box.service("side")
-        for policy, there in ((CLOSED, ""), (LISTED, "hi"), (CLOSED, "")):
-            box.set_network_policy(policy)
-            assert box.exec(ASK).stdout.strip() == there
-            assert side.exec(["bash", "-c", ASK]).stdout.strip() == there
-            assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
-    finally:
-        box.stop()
+def test_a_project_behind_a_gateway(make_project: MakeProject) -> None:
+    box = make_project(CLOSED, LISTED)
+    side = box.service("side")
+    for policy, there in ((CLOSED, ""), (LISTED, "hi"), (CLOSED, "")):
+        box.set_network_policy(policy)
+        assert box.exec(ASK).stdout.strip() == there
+        assert side.exec(["bash", "-c", ASK]).stdout.strip() == there
+        assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
 
 
 LISTEN = """\
@@ -319,66 +322,42 @@ def on_the_machine(engine: Engine) -> Iterator[Callable[[], list[str]]]:
 @pytest.mark.parametrize("policies", [(CLOSED,), (OPEN, CLOSED), (CLOSED, LISTED)])
 def test_no_broadcast_of_a_project_reaches_the_machine(
     engine: Engine,
-    server: Server,
-    tmp_path: Path,
+    make_project: MakeProject,
     on_the_machine: Callable[[], list[str]],
     policies: tuple[NetworkPolicy, ...],
 ) -> None:
-    file = tmp_path / "docker-compose.yaml"
-    file.write_text(PROJECT)
-    spec = ContainerSpec(
-        "project", docker_image="debian:bookworm-slim", network=policies, uplink=server.network
+    box = make_project(*policies)
+    for policy in policies:
+        box.set_network_policy(policy)
+    port = on_the_machine()[0].split()[1]
+    for place in (box, box.service("side")):
+        assert place.exec(["perl", "-e", SHOUT, port, "broadcast"]).exit_code == 0
+    own = "$ARGV[0] > 0 or die; " + SHOUT.replace("255.255.255.255", "127.0.0.1")
+    made = engine.api.exec_create(
+        f"harbor-test-machine-{engine.run_id}", ["perl", "-e", own, port, "own"]
     )
-    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
-    try:
-        box.start(timeout_sec=120)
-        for policy in policies:
-            box.set_network_policy(policy)
-        port = on_the_machine()[0].split()[1]
-        for place in (box, box.service("side")):
-            assert place.exec(["perl", "-e", SHOUT, port, "broadcast"]).exit_code == 0
-        own = "$ARGV[0] > 0 or die; " + SHOUT.replace("255.255.255.255", "127.0.0.1")
-        made = engine.api.exec_create(
-            f"harbor-test-machine-{engine.run_id}", ["perl", "-e", own, port, "own"]
-        )
-        engine.api.exec_start(made["Id"])
-        limit = time.monotonic() + 20
-        while "heard own" not in on_the_machine():
-            assert time.monotonic() < limit
-            time.sleep(0.05)
-        assert "heard broadcast" not in on_the_machine()
-        assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
-    finally:
-        box.stop()
+    engine.api.exec_start(made["Id"])
+    limit = time.monotonic() + 20
+    while "heard own" not in on_the_machine():
+        assert time.monotonic() < limit
+        time.sleep(0.05)
+    assert "heard broadcast" not in on_the_machine()
+    assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
 
 
 def test_a_closing_that_fails_half_way_closes_the_rest(
-    engine: Engine, server: Server, tmp_path: Path
+    engine: Engine, make_project: MakeProject, server: Server
 ) -> None:
-    file = tmp_path / "docker-compose.yaml"
-    file.write_text(
-        PROJECT
-        + PROJECT.partition("main: {image: debian:bookworm-slim}\n")[2].replace("side:", "zone:")
-    )
-    spec = ContainerSpec(
-        "project",
-        docker_image="debian:bookworm-slim",
-        network=(OPEN, CLOSED),
-        uplink=server.network,
-    )
-    box = ComposeEnvironment(spec, ComposeSource(file, tmp_path, tmp_path), engine)
-    try:
-        box.start(timeout_sec=120)
-        zone = box.service("zone")
-        engine.api.remove_container(box.service("side").name, force=True)
-        with pytest.raises(EnvironmentFault):
-            box.set_network_policy(CLOSED)
-        before = len(server.log())
-        assert box.exec(ASK).stdout.strip() == ""
-        assert zone.exec(["bash", "-c", ASK]).stdout.strip() == ""
-        assert len(server.log()) == before
-    finally:
-        box.stop()
+    zone = PROJECT.partition("main: {image: debian:bookworm-slim}\n")[2].replace("side:", "zone:")
+    box = make_project(OPEN, CLOSED, file=PROJECT + zone)
+    zone = box.service("zone")
+    engine.api.remove_container(box.service("side").name, force=True)
+    with pytest.raises(EnvironmentFault):
+        box.set_network_policy(CLOSED)
+    before = len(server.log())
+    assert box.exec(ASK).stdout.strip() == ""
+    assert zone.exec(["bash", "-c", ASK]).stdout.strip() == ""
+    assert len(server.log()) == before
 
 
 def test_a_kept_box_keeps_its_gateway_and_is_told_how_to_go(

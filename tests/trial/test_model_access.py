@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_harbor.environment.docker import remove_run
 from tests.model_server import ModelServer, Turn
 
 pytestmark = pytest.mark.docker
@@ -69,14 +70,14 @@ def written(folder: Path) -> bytes:
 
 @pytest.mark.parametrize("policy", ["public", "no-network"])
 def test_the_model_is_reached_under_any_policy_and_no_key_is_anywhere(
-    run_tasks, make_task, model, pytester, policy
+    run_tasks, make_task, model, pytester, engine, policy
 ) -> None:
     make_task()
     ran = run_tasks(*CALLER, f"--harbor-network={policy}", "--harbor-keep=all")
     names = [n for line in ran.text.splitlines() if "docker exec -it" in line for n in line.split()]
     kept = next(name for name in names if name.startswith("pytest-harbor-kept-"))
     inspected = subprocess.run(["docker", "inspect", kept], capture_output=True, check=True).stdout
-    subprocess.run(["docker", "rm", "-f", "-v", kept], capture_output=True, check=True)
+    remove_run(engine, ran.folder().parent.name.rpartition("__")[2], kept=True)
     ran.run.assert_outcomes(passed=1)
     result = ran.one()
     assert result["agent_result"]["n_input_tokens"] == 100

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pytest_harbor.environment.base import Change
@@ -163,12 +163,7 @@ class _Walk:
 def _below(lowers: list[bytes], name: bytes) -> tuple[bool, list[bytes]]:
     """Whether the image has this entry, and the folders that make it up if it is one."""
     exists, folders = False, []
-    for lower in lowers:
-        place = lower + b"/" + name
-        try:
-            status = os.lstat(place)
-        except OSError:
-            continue
+    for place, status in _entries(lowers, name):
         if is_whiteout(status) or (exists and not stat.S_ISDIR(status.st_mode)):
             break
         exists = True
@@ -182,14 +177,20 @@ def _below(lowers: list[bytes], name: bytes) -> tuple[bool, list[bytes]]:
 
 def _link_below(lowers: list[bytes], name: bytes) -> bytes:
     """Where the image's link of this name leads; empty where it has no link there."""
+    for place, status in _entries(lowers, name):
+        return os.readlink(place) if stat.S_ISLNK(status.st_mode) else b""
+    return b""
+
+
+def _entries(lowers: list[bytes], name: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
+    """Every layer's entry of this name, the uppermost first."""
     for lower in lowers:
         place = lower + b"/" + name
         try:
             status = os.lstat(place)
         except OSError:
             continue
-        return os.readlink(place) if stat.S_ISLNK(status.st_mode) else b""
-    return b""
+        yield place, status
 
 
 def _names(folders: list[bytes]) -> set[bytes]:

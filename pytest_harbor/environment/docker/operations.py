@@ -155,12 +155,18 @@ class ContainerOperations(Environment):
 
     def _count_oom_kills(self) -> bool:
         """Whether the kernel has killed for memory since the last look."""
-        result = self._runner_or_raise().run(
-            ["sh", "-c", OOM_COUNT], directory="/", user="0", deadline=Deadline(10.0)
-        )
-        counted = sum(int(word) for word in result.stdout.split() if word.isdigit())
+        words = self._oom_counts().split()
+        counted = sum(int(word) for word in words if word.isdigit())
         grown, self._oom_kills = counted > self._oom_kills, counted
         return grown
+
+    def _oom_counts(self) -> str:
+        """What the kernel counted, as it writes it."""
+        command = ["sh", "-c", OOM_COUNT]
+        deadline = Deadline(10.0)
+        return (
+            self._runner_or_raise().run(command, directory="/", user="0", deadline=deadline).stdout
+        )
 
     def upload(
         self,

@@ -296,13 +296,10 @@ class PrivateView(ContainerOperations):
             with self._engine.errors(f"removing {self._name}", EnvironmentFault):
                 remove_container(self._engine, self._name)
 
-    def _count_oom_kills(self) -> bool:
+    def _oom_counts(self) -> str:
         runner = self._runner_or_raise()
         assert isinstance(runner, ViewRunner)
-        result = runner.run_outside(["sh", "-c", OOM_COUNT])
-        counted = sum(int(word) for word in result.stdout.split() if word.isdigit())
-        grown, self._oom_kills = counted > self._oom_kills, counted
-        return grown
+        return runner.run_outside(["sh", "-c", OOM_COUNT]).stdout
 
     # -- files: the view's own below the private folders, else the box's ----------------
 

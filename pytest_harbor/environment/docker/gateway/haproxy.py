@@ -106,12 +106,19 @@ def _verdict(recipe: Recipe, action: str, condition: str) -> list[str]:
 _TCP = "tcp-request content"
 
 
+def _tls_verdict(recipe: Recipe, *, unless_named: int) -> tuple[str, ...]:
+    """Judges a TLS connection by its server name; ``unless_named`` where no list has it."""
+    return (
+        f"{_TCP} set-var(txn.verdict) int({unless_named}) if tls",
+        f"{_TCP} set-var(txn.name) req.ssl_sni,lower,rtrim(.),bytes(0,253) if tls",
+        *_verdict(recipe, _TCP, "tls"),
+    )
+
+
 def _restricted_tcp(recipe: Recipe) -> str:
     return _text(
         "tcp-request inspect-delay 5s",
-        f"{_TCP} set-var(txn.verdict) int(0) if tls",
-        f"{_TCP} set-var(txn.name) req.ssl_sni,lower,rtrim(.),bytes(0,253) if tls",
-        *_verdict(recipe, _TCP, "tls"),
+        *_tls_verdict(recipe, unless_named=0),
         "acl good var(txn.verdict) -m int 1",
         f"{_TCP} reject if tls !good",
         f"{_TCP} do-resolve(txn.address,engine,ipv4) var(txn.name) if tls",
@@ -165,9 +172,7 @@ def _public_tcp(recipe: Recipe) -> str:
     return _text(
         # A server that speaks first is waited for in vain so long.
         "tcp-request inspect-delay 2s",
-        f"{_TCP} set-var(txn.verdict) int(1) if tls",
-        f"{_TCP} set-var(txn.name) req.ssl_sni,lower,rtrim(.),bytes(0,253) if tls",
-        *_verdict(recipe, _TCP, "tls"),
+        *_tls_verdict(recipe, unless_named=1),
         "acl bad var(txn.verdict) -m int 0",
         "acl named var(txn.name) -m len 1:253",
         f"{_TCP} reject if tls bad",
