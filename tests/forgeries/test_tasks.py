@@ -9,7 +9,8 @@ def test_shared_tasks_are_sound(task_rows, grade, subtests, agent, passes):
         with subtests.test(task=name):
             assert graded.passed is passes, graded
             assert graded.result["reward_valid"], graded
-            assert not graded.suspicious, graded
+            # One of them has its tests in the image, which is said of it.
+            assert graded.suspicious == ({"tests-in-image"} if name == "leaky" else set()), graded
 
 
 @pytest.mark.parametrize("table", ["forgeries", "honest"])

@@ -17,6 +17,7 @@ class Channel:
 
     def __init__(self):
         self.asked = []
+        self.is_gone = False
 
     def ask(self, verb, *words, texts=()):
         self.asked.append(" ".join([verb, *words, *texts]).strip())
@@ -82,3 +83,20 @@ def test_the_guard_does_not_linger_when_its_process_ends_it(guard):
     guard.require()
     guard.close()
     assert guard.channel.asked[-2:] == ["linger", "end"]
+
+
+def test_lost_rules_are_made_anew_with_all_that_they_knew(guard):
+    guard.require()
+    guard.next_bridge_name()
+    guard.close_to("172.20.0.9", "br-1")
+    lost, guard.channel = guard.channel, Channel()
+    lost.is_gone = True
+    asked = list(lost.asked)
+    bridge = guard.next_bridge_name()  # asks nobody who is gone
+    guard.begin()
+    guard.require()
+    assert lost.asked == asked
+    added = [one for one in guard.channel.asked if one.startswith("add add element")]
+    assert len(added) == 4
+    assert any("172.20.0.9 }" in one for one in added)
+    assert any(bridge in one for one in added)

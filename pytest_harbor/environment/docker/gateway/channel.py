@@ -82,6 +82,11 @@ class Channel:
             self._process = DockerProcess(stream, new_mark(), lambda _process: None, None)
             self._engine.api.start(self.name)
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the program has ended, or is not listened to any more."""
+        return bool(self._broken) or self._process is None or self._process.wait(0)
+
     def ask(self, verb: str, *words: object, texts: tuple[str, ...] = ()) -> str:
         """Send one request; the answer's text.
 

@@ -106,13 +106,17 @@ class Guard:
         """Let each bridge's boxes talk among themselves; before the rules stand they may."""
         with self._adding:
             channel = self._channel
-            if channel is None:
-                return
+            if channel is None or channel.is_gone:
+                return  # whoever makes the rules admits them
             for bridge in self._bridges:
                 self._add(channel, "bridges", f'"{bridge}" . "{bridge}"')
 
     def begin(self, image: str | None = None) -> None:
-        """Start to make the rules; returns at once."""
+        """Start to make the rules, anew where they were lost; returns at once."""
+        with self._lock:
+            lost = self._channel is not None and self._channel.is_gone
+            if lost and self._attempt is not None and self._attempt.done():
+                self._attempt = None
         self._begun(image)
 
     def _begun(self, image: str | None) -> Future[Channel]:
@@ -211,13 +215,22 @@ class Guard:
 
     def _make(self, image: str | None) -> Channel:
         channel = self._channel = self._made(image)
+        held = self._elements
         try:
+            self._add_again(channel)
             self._admit_bridges()
         except BaseException:
-            self._channel = None
+            self._channel, self._elements = None, held
             self._end(channel)
             raise
         return channel
+
+    def _add_again(self, channel: Channel) -> None:
+        """What rules that were lost knew of the gateways that live on."""
+        with self._adding:
+            held, self._elements = self._elements, set()
+            for name, element in sorted(held):
+                self._add(channel, name, element)
 
     @staticmethod
     def _end(channel: Channel) -> None:
