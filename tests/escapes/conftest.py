@@ -16,9 +16,14 @@ from .trial_box import trial_box
 
 OutcomeOf = Callable[[str], Outcome]
 
+LONG = {"wildcard", "addresses", "endpoints", "compose-tightened", "sidecar-exact"}
+"""Cases that a round in a hurry leaves out: another of the same means is in it."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if getattr(item, "callspec", None) and item.callspec.params.get("case") in LONG:
+            item.add_marker(pytest.mark.long)
         if Path(__file__).parent in item.path.parents and {"lab", "outcome_of"} & {
             *item.fixturenames
         }:

@@ -24,23 +24,18 @@ def judge(row, expected, graded):
         assert not row.codes or graded.suspicious & set(row.codes), graded
 
 
-@pytest.mark.rows("forgeries", "shared", "separate")
-def test_forgery(rows, mode, grade, subtests):
+@pytest.mark.rows("forgeries", "shared", "separate", "isolated", part="first")
+def test_one_of_each_family(rows, mode, grade, subtests):
     trials = grade(rows, mode)
     for row in rows:
         with subtests.test(row=row.id):
             judge(row, row.modes[mode], trials[row.id])
 
 
-@pytest.mark.rows("forgeries", "isolated", part="first")
-def test_one_of_each_family_in_a_fresh_box(rows, mode, grade, subtests):
-    test_forgery(rows, mode, grade, subtests)
-
-
 @pytest.mark.long
-@pytest.mark.rows("forgeries", "isolated", part="rest")
-def test_the_rest_in_a_fresh_box(rows, mode, grade, subtests):
-    test_forgery(rows, mode, grade, subtests)
+@pytest.mark.rows("forgeries", "shared", "separate", "isolated", part="rest")
+def test_the_rest(rows, mode, grade, subtests):
+    test_one_of_each_family(rows, mode, grade, subtests)
 
 
 def test_background_writer_earns_nothing_in_twenty_trials(tables, grade):

@@ -3,7 +3,7 @@
 import pytest
 
 
-@pytest.mark.rows("honest", "shared", "separate", "isolated")
+@pytest.mark.rows("honest", "shared", "separate")
 def test_honest_work(rows, mode, grade, subtests):
     trials = grade(rows, mode)
     for row in rows:
@@ -11,3 +11,14 @@ def test_honest_work(rows, mode, grade, subtests):
             graded = trials[row.id]
             assert graded.passed, graded
             assert graded.suspicious <= set(row.allowed), graded
+
+
+@pytest.mark.rows("honest", "isolated", part="first")
+def test_honest_work_of_each_kind_in_a_fresh_box(rows, mode, grade, subtests):
+    test_honest_work(rows, mode, grade, subtests)
+
+
+@pytest.mark.long
+@pytest.mark.rows("honest", "isolated", part="rest")
+def test_the_rest_in_a_fresh_box(rows, mode, grade, subtests):
+    test_honest_work(rows, mode, grade, subtests)

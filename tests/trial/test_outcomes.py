@@ -95,7 +95,6 @@ def test_missing_host_variable_is_an_error_before_any_container(make_task, run_t
     ("change", "reason"),
     [
         ({"remove": ("solution",)}, "*no solution/solve.sh*"),
-        ({"toml": "network_mode = 'allowlist'\nallowed_hosts = ['example.com']\n"}, "*allowlist*"),
         ({"toml": "gpus = 1\n"}, "*GPU*[[]environment].gpus*nvidia*"),
         ({"toml": "tpu = {type = 'v5', topology = '2x2'}\n"}, "*TPU*[[]environment].tpu*"),
         (
