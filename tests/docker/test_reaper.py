@@ -45,11 +45,36 @@ def own_engine() -> Iterator[Engine]:
     own.close()
 
 
+LIVE = """
+from pytest_harbor.environment.docker.owner import Owner
+print(Owner.current().label(), flush=True)
+input()
+"""
+
+
+class Mortal:
+    """Another process. Who dies before a box is made may lose it at once: any run sweeps."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", LIVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout
+        owner = Owner.parse(self.process.stdout.readline())
+        assert owner
+        self.owner = owner
+
+    def die(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
 @pytest.fixture
-def dead_owner() -> Owner:
-    process = subprocess.Popen([sys.executable, "-c", ""])
-    process.wait()
-    return replace(Owner.current(), pid=process.pid, started="12345")
+def mortal() -> Iterator[Mortal]:
+    mortal = Mortal()
+    yield mortal
+    mortal.die()
+    mortal.process.communicate()
 
 
 Leave = Callable[[Owner], DockerEnvironment]
@@ -86,33 +111,40 @@ def test_what_a_process_left_that_ended_without_a_word_is_swept(engine: Engine):
     assert f"pytest-harbor-{run}" not in {each["Name"] for each in engine.api.networks()}
 
 
-def test_living_and_foreign_things_stay(engine: Engine, leave: Leave, dead_owner: Owner):
-    me = Owner.current()
+def test_living_and_foreign_things_stay(engine: Engine, leave: Leave, mortal: Mortal):
+    its = mortal.owner
     stay = [
-        leave(me),
-        leave(replace(dead_owner, host="another")),
-        leave(replace(dead_owner, pid_namespace="4026530000")),
-        leave(replace(dead_owner, host="another", boot="another")),
+        leave(Owner.current()),
+        leave(replace(its, host="another")),
+        leave(replace(its, pid_namespace="4026530000")),
+        leave(replace(its, host="another", boot="another")),
     ]
-    go = [leave(dead_owner), leave(replace(me, boot="earlier")), leave(replace(me, started="1"))]
+    go = leave(its)
+    mortal.die()
     sweep_dead(engine)
     left = names(engine)
     assert {box.name for box in stay} <= left
-    assert not {box.name for box in go} & left
+    assert go.name not in left
 
 
-def test_unreadable_owners_are_nobodys_business(engine: Engine, leave: Leave, dead_owner: Owner):
+@pytest.mark.parametrize("change", [{"boot": "earlier"}, {"started": "1"}])
+def test_who_had_this_process_id_before_is_dead(change: dict[str, str]):
+    assert replace(Owner.current(), **change).is_dead()
+
+
+def test_unreadable_owners_are_nobodys_business(mortal: Mortal):
     for text in ("", "{}", "[]", "nonsense", json.dumps({"pid": 1})):
         assert Owner.parse(text) is None
-    assert Owner.parse(dead_owner.label()) == dead_owner
+    assert Owner.parse(mortal.owner.label()) == mortal.owner
     assert OWNER_LABEL.startswith("pytest-harbor")
 
 
 def test_kept_containers_stay_until_they_are_asked_for(
-    engine: Engine, own_engine: Engine, leave: Leave, dead_owner: Owner
+    engine: Engine, own_engine: Engine, leave: Leave, mortal: Mortal
 ):
-    box = leave(dead_owner)
+    box = leave(mortal.owner)
     box.keep()
+    mortal.die()
     sweep_dead(engine)
     assert not remove_run(own_engine, own_engine.run_id).containers
     assert box.name in names(engine)
@@ -130,10 +162,10 @@ def test_a_network_stays_while_a_kept_container_is_on_it(engine: Engine, own_eng
 
 
 def test_a_crashed_workers_containers_are_removed_and_the_others_stay(
-    engine: Engine, own_engine: Engine, leave: Leave, dead_owner: Owner
+    engine: Engine, own_engine: Engine, leave: Leave, mortal: Mortal
 ):
-    mine, its = leave(Owner.current()), leave(dead_owner)
-    assert remove_owner(own_engine, dead_owner.pid).containers == (its.name,)
+    mine, its = leave(Owner.current()), leave(mortal.owner)
+    assert remove_owner(own_engine, mortal.owner.pid).containers == (its.name,)
     assert mine.name in names(engine)
 
 
@@ -151,9 +183,10 @@ def test_a_run_is_removed_whole_and_no_other(
 
 
 def test_sweeps_at_the_same_time_do_not_disturb_each_other(
-    leave: Leave, dead_owner: Owner, engine: Engine
+    leave: Leave, mortal: Mortal, engine: Engine
 ):
-    boxes = {leave(dead_owner).name for _ in range(3)}
+    boxes = {leave(mortal.owner).name for _ in range(3)}
+    mortal.die()
 
     def sweep(_: int) -> None:
         own = Engine.connect()
@@ -167,21 +200,11 @@ def test_sweeps_at_the_same_time_do_not_disturb_each_other(
     assert not boxes & names(engine)
 
 
-def test_this_process_is_alive_and_a_zombie_is_not():
+def test_this_process_is_alive_and_a_zombie_is_not(mortal: Mortal):
     assert not Owner.current().is_dead()
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    started = json.loads(subprocess.check_output([sys.executable, "-c", START.format(process.pid)]))
-    owner = replace(Owner.current(), pid=process.pid, started=started)
-    assert not owner.is_dead()
-    process.kill()
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
-    assert owner.is_dead()
-    process.communicate()
-    assert owner.is_dead()
-
-
-START = """
-import json
-from pytest_harbor.environment.docker import owner
-print(json.dumps(owner._start_time({})))
-"""
+    assert not mortal.owner.is_dead()
+    mortal.process.kill()
+    os.waitid(os.P_PID, mortal.process.pid, os.WEXITED | os.WNOWAIT)
+    assert mortal.owner.is_dead()
+    mortal.die()
+    assert mortal.owner.is_dead()
