@@ -63,6 +63,8 @@ class Problem:
         line: Line from 1; None where it is not known.
         column: Column from 1; None where it is not known.
         severity: ``"error"`` keeps the task from running, ``"warning"`` only under strict.
+        code: Stable name of its kind, by which ``--harbor-check`` lists it and switches it
+            off; empty for a kind without one.
     """
 
     path: Path
@@ -71,6 +73,7 @@ class Problem:
     line: int | None = None
     column: int | None = None
     severity: str = "error"
+    code: str = ""
 
     def __str__(self) -> str:
         place = str(self.path)

@@ -39,7 +39,7 @@ def _finding(details: ErrorDetails, data: Mapping[str, Any]) -> Finding:
     parent = value_at(data, location[:-1])
     if isinstance(parent, dict) and location:
         message += swallowed_remedy(str(location[-1]), location[:-1])
-    return Finding(location, message, "error")
+    return Finding(location, message, "error", "invalid-field")
 
 
 def _as_written(location: Sequence[int | str], data: Mapping[str, Any]) -> Location:

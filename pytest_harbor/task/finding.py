@@ -21,11 +21,13 @@ class Finding:
         location: The field.
         message: What was found, what is accepted, what to do.
         severity: ``"error"`` or ``"warning"``, as of :class:`pytest_harbor.errors.Problem`.
+        code: Stable name of its kind, as there.
     """
 
     location: Location
     message: str
     severity: str = "warning"
+    code: str = "doubtful-field"
 
 
 def field_path(location: Location) -> str:

@@ -42,13 +42,13 @@ def _check_environment(task: Task, report: Report) -> None:
     compose_file = task.compose_file
     if compose_file is not None and compose_file.name != layout.COMPOSE_FILE:
         message = f"used here, but Harbor reads only the name {layout.COMPOSE_FILE}; rename it"
-        report(Problem(compose_file, message, severity="warning"))
+        report(Problem(compose_file, message, severity="warning", code="compose-name"))
     if not (image or task.has_dockerfile or compose_file or task.has_apptainer_file):
         message = (
             f"no environment: expected {layout.DOCKERFILE}, {layout.COMPOSE_FILE} or "
             f"{layout.APPTAINER_FILE} here, or docker_image under [environment] in task.toml"
         )
-        report(Problem(task.environment_dir, message))
+        report(Problem(task.environment_dir, message, code="missing-file"))
 
 
 def service_findings(task: Task) -> list[Finding]:
@@ -62,6 +62,7 @@ def service_findings(task: Task) -> list[Finding]:
             f"service {service!r} needs {compose_file}, which is not there; "
             "without it only main exists",
             "error",
+            "invalid-field",
         )
         for location, service in _named_services(task.config)
     ]
@@ -87,14 +88,16 @@ def _check_test_scripts(task: Task, report: Report) -> None:
     if not task.is_multi_step:
         is_bundled = task.verifier_mode() == "separate" and task.verifier_box().has_tests
         if task.test_script is None and not is_bundled:
-            report(Problem(task.tests_dir, _no_test_script(task.verifier_os())))
+            message = _no_test_script(task.verifier_os())
+            report(Problem(task.tests_dir, message, code="missing-file"))
         return
     for step in task.steps:
         if task.verifier_mode(step) == "separate" and task.verifier_box(step).has_tests:
             _check_own_script_is_run(task, step, report)
         elif step.test_script is None:
             message = _no_test_script(task.verifier_os(step.config))
-            report(Problem(step.tests_dir, f"{message}, nor one for all steps in tests/"))
+            message += ", nor one for all steps in tests/"
+            report(Problem(step.tests_dir, message, code="missing-file"))
 
 
 def _no_test_script(system: str) -> str:
@@ -108,7 +111,8 @@ def _check_own_script_is_run(task: Task, step: Step, report: Report) -> None:
             "is not run: the verifier's image of the whole task brings its own tests; "
             "add a Dockerfile beside it"
         )
-        report(Problem(step.test_script or step.folder, message, severity="warning"))
+        path = step.test_script or step.folder
+        report(Problem(path, message, severity="warning", code="script-not-run"))
 
 
 def _check_solutions(task: Task, report: Report) -> None:
@@ -118,7 +122,7 @@ def _check_solutions(task: Task, report: Report) -> None:
         if script is None and os.path.isdir(folder):
             name = layout.SOLUTION_SCRIPTS[task.config.environment.os]
             message = f"no {name} here, so the oracle has nothing to run"
-            report(Problem(Path(folder), message, severity="warning"))
+            report(Problem(Path(folder), message, severity="warning", code="no-solution"))
 
 
 def _scripts(task: Task) -> list[Path]:
@@ -146,7 +150,7 @@ def _check_ignore_rules(task: Task, ignore_files: list[Path], report: Report) ->
         misplaced += [found] if found else []
     for path in misplaced:
         message = "has no effect here: only in tests/ and solution/ of a task or a step"
-        report(Problem(path, message, severity="warning"))
+        report(Problem(path, message, severity="warning", code="ignore-file"))
     for root in dict.fromkeys(filter(None, (_upload_root(task, path) for path in in_use))):
         _check_scripts_are_included(task, root, in_use, report)
 
@@ -170,7 +174,8 @@ def _check_scripts_are_included(
                 include(PurePosixPath(path.parent.relative_to(root).as_posix()) / "any")
         for script in _scripts(task):
             if script.parent == root and not include(PurePosixPath(script.name)):
-                report(Problem(root / layout.IGNORE_FILE, f"leaves out {script.name}"))
+                place = root / layout.IGNORE_FILE
+                report(Problem(place, f"leaves out {script.name}", code="ignore-file"))
     except TaskFormatError as error:
         for problem in error.problems:
             report(problem)

@@ -93,16 +93,20 @@ def _read_spec(path: Path) -> GitIgnoreSpec | None:
         return None
     problem = _fault(path)
     if problem is not None:
-        raise TaskFormatError([Problem(path, problem)])
+        raise TaskFormatError([Problem(path, problem, code="ignore-file")])
     # Only tasks with such a file pay for the import.
     from pathspec import GitIgnoreSpec
 
     try:
         return GitIgnoreSpec.from_lines(path.read_text(encoding="utf-8").splitlines())
     except ValueError as error:
-        raise TaskFormatError([Problem(path, f"not a list of patterns: {error}")]) from None
+        raise TaskFormatError(
+            [Problem(path, f"not a list of patterns: {error}", code="ignore-file")]
+        ) from None
     except OSError as error:
-        raise TaskFormatError([Problem(path, f"cannot be read: {error.strerror}")]) from None
+        raise TaskFormatError(
+            [Problem(path, f"cannot be read: {error.strerror}", code="ignore-file")]
+        ) from None
 
 
 def _fault(path: Path) -> str | None:

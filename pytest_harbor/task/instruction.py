@@ -37,7 +37,9 @@ def read_instruction(path: Path, report: Callable[[Problem], None]) -> str:
         return ""
     text = instruction_text(raw)
     if not text.strip():
-        report(Problem(path, "empty: the agent is told nothing", severity="warning"))
+        report(
+            Problem(path, "empty: the agent is told nothing", severity="warning", code="empty-file")
+        )
     _check_heading(path, raw, report)
     return text
 
@@ -45,15 +47,15 @@ def read_instruction(path: Path, report: Callable[[Problem], None]) -> str:
 def _read(path: Path, report: Callable[[Problem], None]) -> str | None:
     # os.path and open: 10,000 of these are read before a run's first test.
     if not os.path.isfile(path):
-        report(Problem(path, "missing; it holds the agent's instruction"))
+        report(Problem(path, "missing; it holds the agent's instruction", code="missing-file"))
         return None
     try:
         with open(path, encoding="utf-8-sig") as file:
             return file.read()
     except UnicodeDecodeError as error:
-        report(Problem(path, f"not UTF-8 text, at byte {error.start}"))
+        report(Problem(path, f"not UTF-8 text, at byte {error.start}", code="unreadable-file"))
     except OSError as error:
-        report(Problem(path, f"cannot be read: {error.strerror}"))
+        report(Problem(path, f"cannot be read: {error.strerror}", code="unreadable-file"))
     return None
 
 
@@ -68,4 +70,4 @@ def _check_heading(path: Path, raw: str, report: Callable[[Problem], None]) -> N
                 f"the agent does not see {line.strip()[:80]!r}: a heading at the top with the "
                 'word "canary" is removed as a canary mark; word it otherwise'
             )
-            report(Problem(path, message, line=number, severity="warning"))
+            report(Problem(path, message, line=number, severity="warning", code="lost-heading"))

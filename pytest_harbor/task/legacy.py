@@ -87,10 +87,10 @@ def _move_size(
         return
     size = size_in_mb(value)
     if size is None:
-        findings.append(Finding(place, _not_a_size(new, value), "error"))
+        findings.append(Finding(place, _not_a_size(new, value), "error", "invalid-field"))
     elif table.setdefault(new, size) != size:
         message = f"{value!r} contradicts {new} = {shown(table[new])}; remove {old}"
-        findings.append(Finding(place, message, "error"))
+        findings.append(Finding(place, message, "error", "invalid-field"))
 
 
 def size_in_mb(text: str) -> int | None:
@@ -120,7 +120,9 @@ def _move_allow_internet(
     try:
         is_allowed = _FLAG.validate_python(value)
     except ValidationError:
-        findings.append(Finding(place, f"expected true or false, got {shown(value)}", "error"))
+        findings.append(
+            Finding(place, f"expected true or false, got {shown(value)}", "error", "invalid-field")
+        )
         return
     mode = "public" if is_allowed else "no-network"
     if "network_mode" in table or "allowed_hosts" in table:

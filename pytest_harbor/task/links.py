@@ -55,7 +55,9 @@ class LinkCheck:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
-            self._report(Problem(Path(folder), f"cannot be read: {error.strerror}"))
+            self._report(
+                Problem(Path(folder), f"cannot be read: {error.strerror}", code="unreadable-file")
+            )
 
     def _check_link(self, link: str, above: tuple[str, ...]) -> None:
         written = os.readlink(link)
@@ -78,11 +80,11 @@ class LinkCheck:
             self._refuse(link, written, "leaves the task's folder")
         else:
             message = f"the link to {written!r} leads to nothing"
-            self._report(Problem(Path(link), message, severity="warning"))
+            self._report(Problem(Path(link), message, severity="warning", code="outside-link"))
 
     def _refuse(self, link: str, written: str, reason: str) -> None:
         message = f"the link to {written!r} {reason}; replace it by the file itself"
-        self._report(Problem(Path(link), message))
+        self._report(Problem(Path(link), message, code="outside-link"))
 
     def _is_inside(self, target: str) -> bool:
         if self._real_root is None:

@@ -86,7 +86,7 @@ def _step(task: Task, config: StepConfig, report: Report) -> Step:
         instruction = read_instruction(folder / layout.INSTRUCTION_FILE, report)
     else:
         message = f"missing folder of the step {config.name!r} that task.toml declares"
-        report(Problem(folder, message))
+        report(Problem(folder, message, code="missing-file"))
     return Step(
         config,
         folder,
@@ -122,13 +122,16 @@ def _placed(findings: list[Finding], path: Path, text: str) -> list[Problem]:
             field_path(finding.location),
             positions.line(finding.location),
             severity=finding.severity,
+            code=finding.code,
         )
         for finding in findings[:MAX_PROBLEMS]
     ]
     problems.sort(key=lambda problem: (problem.severity != "error", problem.line or 0))
     if len(findings) > MAX_PROBLEMS:
         rest = f"and {len(findings) - MAX_PROBLEMS} problems more"
-        problems.append(Problem(path, rest, severity=findings[MAX_PROBLEMS].severity))
+        problems.append(
+            Problem(path, rest, severity=findings[MAX_PROBLEMS].severity, code="invalid-field")
+        )
     return problems
 
 

@@ -20,25 +20,26 @@ def check_script(path: Path, report: Callable[[Problem], None], *, is_run: bool 
         is_run: It is run by its path, so that its first line counts.
     """
 
-    def warn(message: str, line: int | None = None) -> None:
-        report(Problem(path, message, line=line, severity="warning"))
+    def warn(code: str, message: str, line: int | None = None) -> None:
+        report(Problem(path, message, line=line, severity="warning", code=code))
 
     try:
         with open(path, "rb") as file:
             head = file.read(MAX_BYTES)
     except OSError as error:
-        report(Problem(path, f"cannot be read: {error.strerror}"))
+        report(Problem(path, f"cannot be read: {error.strerror}", code="unreadable-file"))
         return
     if not head.strip():
-        warn("empty script")
+        warn("empty-file", "empty script")
         return
     carriage_return = head.find(b"\r\n")
     if carriage_return >= 0:
         line = head.count(b"\n", 0, carriage_return) + 1
         warn(
+            "script-crlf",
             "Windows line ends (CRLF), which a Unix shell takes for part of a word; write LF"
             " (`sed -i 's/\\r$//'`, and `*.sh text eol=lf` in .gitattributes)",
             line,
         )
     if is_run and not head.startswith(b"#!"):
-        warn("the first line does not begin with #!; write #!/bin/bash", 1)
+        warn("script-shebang", "the first line does not begin with #!; write #!/bin/bash", 1)

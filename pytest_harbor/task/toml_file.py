@@ -47,7 +47,7 @@ def check_toml_version(path: Path, text: str, report: Callable[[Problem], None])
         reason = str(error)[: place.start()] if place else str(error)
         message = f"not TOML 1.0, so Harbor refuses the task: {reason}"
         line = int(place[1]) if place else None
-        report(Problem(path, message, line=line, severity="warning"))
+        report(Problem(path, message, line=line, severity="warning", code="invalid-toml"))
 
 
 def _bytes(path: Path) -> bytes:
@@ -89,4 +89,4 @@ def _remedy(error: tomli.TOMLDecodeError) -> str:
 def _fault(
     path: Path, message: str, *, line: int | None = None, column: int | None = None
 ) -> TaskFormatError:
-    return TaskFormatError([Problem(path, message, line=line, column=column)])
+    return TaskFormatError([Problem(path, message, line=line, column=column, code="invalid-toml")])

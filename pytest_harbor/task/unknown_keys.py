@@ -86,7 +86,7 @@ def _in_table(data: Mapping[str, Any], model: type[BaseModel], at: Location) -> 
     keys = _table_keys(model)
     for key in data:
         if key not in keys.known:
-            yield Finding((*at, key), _message(key, keys, at))
+            yield Finding((*at, key), _message(key, keys, at), code=_code(key, at))
     for key, below in keys.tables.items():
         if key in data:
             yield from _below(data[key], below, (*at, key))
@@ -108,7 +108,12 @@ def _in_metadata(metadata: Mapping[str, Any]) -> Iterator[Finding]:
     for key in ("artifacts", "multi_step_reward_strategy", "schema_version"):
         if key in metadata:
             at: Location = ("metadata",)
-            yield Finding((*at, key), "has no effect here" + swallowed_remedy(key, at))
+            message = "has no effect here" + swallowed_remedy(key, at)
+            yield Finding((*at, key), message, code="swallowed-field")
+
+
+def _code(key: str, at: Location) -> str:
+    return "swallowed-field" if swallowed_remedy(key, at) else "unknown-field"
 
 
 def _message(key: str, keys: _TableKeys, at: Location) -> str:
