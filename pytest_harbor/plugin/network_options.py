@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from pytest_harbor.task.network import NetworkPolicy
@@ -18,6 +18,30 @@ MODES = ("public", "no-network", "allowlist")
 _ENGINE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 
+NETWORK_OPTIONS = ("network", "allow_host", "deny_host", "endpoint")
+"""The options that :func:`network_settings` takes together."""
+
+INI_FILE = "in the ini file"
+LINE = "on the command line"
+
+
+class Asked(NamedTuple):
+    """What one place asks for.
+
+    Attributes:
+        place: :data:`INI_FILE` or :data:`LINE`.
+        mode: As in ``task.toml``; None: it says nothing.
+        hosts: Of the mode ``allowlist``; none: the other place's.
+    """
+
+    place: str
+    mode: Mode | None
+    hosts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return " ".join((str(self.mode), *self.hosts))
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkSettings:
     """What the run lets trials reach; plain values, which cost no import.
@@ -27,12 +51,29 @@ class NetworkSettings:
         allowed: Hosts of the mode ``allowlist``.
         denied: Hosts that no trial reaches.
         endpoints: ``HOST:PORT`` that every trial reaches.
+        asked: What mode and hosts come from, where more than one place asks for some.
     """
 
     mode: Mode = "public"
     allowed: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     endpoints: tuple[str, ...] = ()
+    asked: tuple[Asked, ...] = ()
+
+    @property
+    def curtailed(self) -> str:
+        """What the ini file takes from the command line's wish, in words; empty: nothing."""
+        line = next((one for one in self.asked if one.place == LINE), None)
+        got = " ".join((self.mode, *self.allowed))
+        if line is None or got == str(line) or (line.mode == "allowlist" and not line.hosts):
+            return ""
+        asked = ", ".join(f"{one.place} {one}" for one in self.asked)
+        return (
+            f"trials reach only what the ini file and the command line both allow: {asked};"
+            f" together {got if self.allowed or self.mode != 'allowlist' else 'nothing'}."
+            " To replace what the ini file says, use -o harbor_network=MODE and"
+            " -o harbor_allow_host=HOSTS"
+        )
 
     @property
     def policy(self) -> NetworkPolicy:
@@ -41,7 +82,8 @@ class NetworkSettings:
         from pytest_harbor.task.network import NetworkPolicy
 
         endpoints = tuple(map(parse_endpoint, self.endpoints))
-        return NetworkPolicy(self.mode, self.allowed, self.denied, endpoints)
+        parts = tuple((one.place, str(one)) for one in self.asked)
+        return NetworkPolicy(self.mode, self.allowed, self.denied, endpoints, parts)
 
 
 def network_mode(text: str) -> str:
@@ -92,36 +134,57 @@ def image_name(text: str) -> str:
     return text.strip()
 
 
-def network_settings(value: Mapping[str, Any], given: Mapping[str, bool]) -> NetworkSettings:
-    """What the options come to together.
+def network_settings(line: Mapping[str, Any], ini: Mapping[str, Any]) -> NetworkSettings:
+    """What the command line and the ini file come to together: only what both allow.
 
     Args:
-        value: Option to its value, the command line's where there is one.
-        given: Option to whether the command line has it: it outranks what the ini file
-            says of the other one of ``network`` and ``allow_host``.
+        line: Option to the command line's value; None where it has none.
+        ini: The same of the ini file.
 
     Raises:
-        ValueError: They contradict each other; the message says how.
+        ValueError: One of the two contradicts itself; the message says how.
     """
-    mode, allowed = value["network"], tuple(dict.fromkeys(value["allow_host"] or ()))
-    if allowed and mode not in (None, "allowlist"):
-        if given["network"] == given["allow_host"]:
-            raise ValueError(
-                f"harbor_allow_host names hosts ({', '.join(allowed[:3])}), and harbor_network is"
-                f" {mode}; hosts count for allowlist only: leave one of the two out"
-            )
-        mode, allowed = ("allowlist", allowed) if given["allow_host"] else (mode, ())
-    if mode == "allowlist" and not allowed:
+    asked = tuple(_asked(place, value) for place, value in ((INI_FILE, ini), (LINE, line)))
+    said = tuple(one for one in asked if one.mode is not None)
+    mode, allowed = _mode_and_hosts(said)
+    return NetworkSettings(
+        mode,
+        allowed,
+        _unique((*(ini["deny_host"] or ()), *(line["deny_host"] or ()))),
+        _unique(ini["endpoint"] if line["endpoint"] is None else line["endpoint"]),
+        said if len(said) > 1 else (),
+    )
+
+
+def _asked(place: str, value: Mapping[str, Any]) -> Asked:
+    mode, hosts = value["network"], _unique(value["allow_host"])
+    if hosts and mode not in (None, "allowlist"):
+        raise ValueError(
+            f"harbor_allow_host names hosts ({', '.join(hosts[:3])}), and harbor_network is"
+            f" {mode}, both {place}; hosts count for allowlist only: leave one of the two out"
+        )
+    return Asked(place, "allowlist" if hosts else mode, hosts)
+
+
+def _mode_and_hosts(said: Sequence[Asked]) -> tuple[Mode, tuple[str, ...]]:
+    if any(one.mode == "no-network" for one in said):
+        return "no-network", ()
+    lists = [one.hosts for one in said if one.hosts]
+    if lists:
+        return "allowlist", lists[0] if len(lists) == 1 else _of_both(*lists)
+    if any(one.mode == "allowlist" for one in said):
         raise ValueError(
             "harbor_network is allowlist, and no host is named: add --harbor-allow-host=HOST, or"
             " say no-network"
         )
-    return NetworkSettings(
-        cast("Mode", "allowlist" if allowed else mode or "public"),
-        allowed,
-        _unique(value["deny_host"]),
-        _unique(value["endpoint"]),
-    )
+    return "public", ()
+
+
+def _of_both(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    from pytest_harbor.task.network import NetworkPolicy
+    from pytest_harbor.task.network_combination import combined
+
+    return combined(NetworkPolicy("allowlist", first), NetworkPolicy("allowlist", second)).hosts
 
 
 def _unique(values: Sequence[str] | None) -> tuple[str, ...]:

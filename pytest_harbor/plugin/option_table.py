@@ -192,7 +192,8 @@ OPTIONS = (
     Option(
         "--harbor-network",
         "What trials may reach: public, no-network or allowlist; a phase reaches only what its "
-        "task allows, too (default: what the task allows)",
+        "task allows, too (default: what the task allows). Of the command line and the ini file "
+        "only what both allow; -o harbor_network=MODE replaces the ini file's",
         network_mode,
         "string",
         "MODE",
@@ -200,14 +201,15 @@ OPTIONS = (
     Option(
         "--harbor-allow-host",
         "Host that trials may reach where their task allows it, repeatable: a name, *.suffix, an "
-        "IP address or a CIDR network; means --harbor-network=allowlist",
+        "IP address or a CIDR network, without a port; means --harbor-network=allowlist. Of the "
+        "command line's hosts and the ini file's only what both allow",
         host_entry,
         "args",
         "HOST",
     ),
     Option(
         "--harbor-deny-host",
-        "Host that no trial reaches, repeatable, as --harbor-allow-host",
+        "Host that no trial reaches, repeatable, as --harbor-allow-host; adds to the ini file's",
         host_entry,
         "args",
         "HOST",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 from pytest_harbor.task.overrides import template_fault
@@ -146,3 +147,28 @@ def missing_text(names: Sequence[str]) -> str:
     """Say which variables are missing and what to do."""
     listed = ", ".join(names)
     return f"not set in this process's environment: {listed}; export it, or write KEY=VALUE"
+
+
+_INI_TYPES = {
+    "bool": "true or false",
+    "int": "a whole number",
+    "float": "a number",
+    "args": "values as a shell would part them",
+}
+
+
+def unreadable_ini(place: str, name: str, kind: str, error: Exception) -> str:
+    """Say what pytest could not read of an ini value.
+
+    Args:
+        place: Where it stands; empty, or ends in a colon or space.
+        name: The ini value's name.
+        kind: pytest's type of it.
+        error: What pytest raised; of a TOML file's value it names file and key itself.
+    """
+    words = str(error)
+    if name in words:
+        return words
+    value = re.search(r"'.*'$", words)
+    found = f"got {value[0]}" if value else words
+    return f"{place}{name}: expected {_INI_TYPES.get(kind, 'text')}, {found}"

@@ -1,8 +1,9 @@
 """Options of the command line and their ini twins, resolved once into :class:`Settings`.
 
 Rank: command line, then ``PYTEST_ADDOPTS`` (which pytest puts in front of it), then
-the ini file, then the default. Every value passes through one function, whichever
-way it came, and stays a plain value on ``config.option``: pytest-xdist ships those.
+the ini file, then the default; restrictions of the network add up instead. Every value
+passes through one function, whichever way it came, and stays a plain value on
+``config.option``: pytest-xdist ships those.
 """
 
 from __future__ import annotations
@@ -17,9 +18,14 @@ from typing import Any, Literal
 
 import pytest
 
-from pytest_harbor.plugin.network_options import NetworkSettings, network_settings
+from pytest_harbor.plugin.network_options import (
+    NETWORK_OPTIONS,
+    NetworkSettings,
+    network_settings,
+)
+from pytest_harbor.plugin.notices import HarborWarning
 from pytest_harbor.plugin.option_table import COMMAND_AGENT, OPTIONS, Option
-from pytest_harbor.plugin.option_values import env_table, missing_text
+from pytest_harbor.plugin.option_values import env_table, missing_text, unreadable_ini
 from pytest_harbor.task.overrides import TaskOverrides
 from pytest_harbor.task.template import missing_variables, resolve_env
 
@@ -169,7 +175,7 @@ def _resolve(config: pytest.Config) -> Settings:
         setup_timeout_multiplier=value["setup_timeout_multiplier"] or timeouts,
         build_timeout_multiplier=value["build_timeout_multiplier"] or timeouts,
         resource_multiplier=value["resource_multiplier"] or 1.0,
-        network=_network(config, value),
+        network=_network(config),
         uplink=value["uplink"],
         gateway_image=value["gateway_image"],
         runtime=value["runtime"],
@@ -193,26 +199,45 @@ def _resolve(config: pytest.Config) -> Settings:
 def _value(config: pytest.Config, option: Option) -> Any:
     """The command line's value, else the ini file's, checked; None where there is neither."""
     given = config.getoption(option.name, None)
-    if given is not None:
-        return given
+    return _ini_value(config, option) if given is None else given
+
+
+def _ini_value(config: pytest.Config, option: Option) -> Any:
+    """The ini file's value, checked; None where it has none."""
     try:
         found = config.getini(option.name)
-        if found is None or option.parse is None:
-            return found
-        parse = option.parse_ini or option.parse
+    except (pytest.UsageError, TypeError, ValueError) as error:
+        text = unreadable_ini(_place(config, option), option.name, option.ini, error)
+        raise pytest.UsageError(text) from None
+    if found is None or option.parse is None:
+        return found
+    parse = option.parse_ini or option.parse
+    try:
         return [parse(one) for one in found] if option.ini == "args" else parse(found)
     except (argparse.ArgumentTypeError, TypeError, ValueError) as error:
-        place = f"{config.inipath}: " if config.inipath else ""
-        raise pytest.UsageError(f"{place}{option.name}: {error}") from None
+        raise pytest.UsageError(f"{_place(config, option)}{option.name}: {error}") from None
 
 
-def _network(config: pytest.Config, value: Mapping[str, Any]) -> NetworkSettings:
-    names = ("network", "allow_host")
-    given = {name: config.getoption(f"harbor_{name}", None) is not None for name in names}
+def _place(config: pytest.Config, option: Option) -> str:
+    """Where the ini value stands: in the file, or behind ``-o``."""
+    overridden = config.getoption("override_ini", None) or ()
+    if any(one.partition("=")[0].strip() == option.name for one in overridden):
+        return "-o "
+    return f"{config.inipath}: " if config.inipath else ""
+
+
+def _network(config: pytest.Config) -> NetworkSettings:
+    """Of the ini file and the command line together: neither lifts what the other restricts."""
+    options = [one for one in OPTIONS if one.name.removeprefix("harbor_") in NETWORK_OPTIONS]
+    line = {one.name.removeprefix("harbor_"): config.getoption(one.name, None) for one in options}
+    ini = {one.name.removeprefix("harbor_"): _ini_value(config, one) for one in options}
     try:
-        return network_settings(value, given)
-    except ValueError as error:
+        found = network_settings(line, ini)
+        if found.curtailed and not hasattr(config, "workerinput"):
+            config.issue_config_time_warning(HarborWarning(found.curtailed), stacklevel=2)
+    except (ValueError, HarborWarning) as error:
         raise pytest.UsageError(str(error)) from None
+    return found
 
 
 def _agents(names: Sequence[str], command: str | None) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator
@@ -15,6 +15,7 @@ NetworkMode = Literal["no-network", "public", "allowlist"]
 HOST_ENTRY_FORMS = "a host name, *.suffix, an IP address or a CIDR network"
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _LIKE_IPV4 = re.compile(r"\d+(?:\.\d+){3}")
+_WITH_PORT = re.compile(r"(\[[0-9a-f:.]*\]|[^:\[\]]+):\d*")
 
 
 HOST_MACHINE = "host.docker.internal"
@@ -46,12 +47,15 @@ class NetworkPolicy:
         hosts: Normal form of the hosts that an allowlist lets through; none: nothing.
         denied: Normal form of the hosts that are refused whatever else is said.
         endpoints: What is let through whatever else is said.
+        parts: Where it was combined from several: place to policy in words. For people;
+            it lets nothing through and makes no two policies differ.
     """
 
     mode: NetworkMode = "public"
     hosts: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     endpoints: tuple[Endpoint, ...] = ()
+    parts: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     @property
     def is_open(self) -> bool:
@@ -100,6 +104,9 @@ def normal_host(entry: str) -> str:
         raise ValueError(f"an empty entry in allowed_hosts; accepted is {HOST_ENTRY_FORMS}")
     if "/" in text:
         return _normal_network(entry, text)
+    if ported := _WITH_PORT.fullmatch(text):
+        host = ported[1].strip("[]")
+        raise _refused(entry, f"a host with a port; write {host!r}: ports are no part of it")
     if ":" in text:
         return _normal_ipv6(entry, text)
     if text.startswith("*."):
@@ -130,7 +137,7 @@ def _normal_ipv6(entry: str, text: str) -> str:
     try:
         return str(ipaddress.IPv6Address(text))
     except ValueError:
-        raise _refused(entry, "not an IPv6 address; ports and brackets are not accepted") from None
+        raise _refused(entry, "not an IPv6 address; brackets are not accepted") from None
 
 
 def _normal_suffix(entry: str, suffix: str) -> str:

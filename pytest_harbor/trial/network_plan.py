@@ -72,6 +72,8 @@ class NetworkPlan:
         shown = self._phases_as_json()
         if self.run.mode != "public":
             shown["run"] = in_words(self.run)
+        if self.run.parts:
+            shown["run_parts"] = dict(self.run.parts)
         if self.asked is not None and self.asked._phases_as_json() != self._phases_as_json():
             shown["asked"] = self.asked._phases_as_json()
         if self.run.denied:

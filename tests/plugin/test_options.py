@@ -227,6 +227,8 @@ REFUSED = [
     ("network", "open", "expected public, no-network, allowlist, got 'open'"),
     ("allow_host", "https://a.example", "a URL; write only its host name"),
     ("allow_host", "a.*.b", "only *.suffix is accepted"),
+    ("allow_host", "a.example:443", "a host with a port; write 'a.example': ports are no part"),
+    ("deny_host", "[::1]:80", "a host with a port; write '::1': ports are no part"),
     ("allow_host", "999.1.1.1", "looks like an IPv4 address and is none"),
     ("deny_host", "10.0.0.1/8", "not a network"),
     ("endpoint", "ftp://a.example", "'ftp' is no scheme of an endpoint"),
@@ -262,13 +264,33 @@ def test_refused_in_the_ini_file(project, name, text, message):
     assert message in result.stderr.str()
 
 
-@pytest.mark.parametrize("name", ["attempts", "threshold", "strict", "timeout_multiplier"])
-def test_words_for_numbers_and_switches_are_refused(project, name):
-    project.ini(f"harbor_{name} = many")
+UNREADABLE = [
+    ("attempts", "a whole number"),
+    ("threshold", "a number"),
+    ("strict", "true or false"),
+    ("hardened", "true or false"),
+    ("timeout_multiplier", "a number"),
+]
+
+
+@pytest.mark.parametrize(("name", "accepted"), UNREADABLE)
+def test_words_for_numbers_and_switches_are_refused(project, name, accepted):
+    told = f"harbor_{name}: expected {accepted}, got 'maybe'"
+    by_option = project.run("-o", f"harbor_{name}=maybe")
+    project.ini(f"harbor_{name} = maybe")
+    by_file = project.run()
+    for result, place in ((by_option, "-o "), (by_file, f"{project.path}/tox.ini: ")):
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        assert f"ERROR: {place}{told}" in result.stderr.str()
+        assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+
+
+def test_a_native_value_of_the_wrong_type_is_told_once_with_its_file(project):
+    (project.path / "pytest.toml").write_text('[pytest]\nharbor_strict = "maybe"\n')
     result = project.run()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    assert "many" in result.stderr.str()
-    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+    assert result.stderr.str().count("pytest.toml") == 1
+    result.stderr.fnmatch_lines(["*pytest.toml: *'harbor_strict' expects a bool, got str: 'maybe'"])
 
 
 def test_the_command_agent_needs_a_command(project):
@@ -279,7 +301,7 @@ def test_the_command_agent_needs_a_command(project):
 
 @pytest.mark.parametrize("mode", ["public", "no-network"])
 def test_hosts_beside_a_mode_that_has_none_are_refused(project, mode):
-    told = f"*harbor_allow_host names hosts (a.example), and harbor_network is {mode};*"
+    told = f"*harbor_allow_host names hosts (a.example), and harbor_network is {mode}, both *;*"
     by_line = project.run("--harbor-allow-host=a.example", f"--harbor-network={mode}")
     project.ini("harbor_allow_host = a.example", f"harbor_network = {mode}")
     for result in (by_line, project.run()):
@@ -293,13 +315,64 @@ def test_an_allowlist_needs_a_host(project):
     result.stderr.fnmatch_lines(["*no host is named: add --harbor-allow-host=HOST, or*no-network*"])
 
 
-def test_the_command_lines_word_on_the_network_outranks_the_ini_files(resolved, project):
+TOGETHER = [
+    ("no-network", "", "--harbor-allow-host=a.example", "no-network"),
+    ("no-network", "", "--harbor-network=public", "no-network"),
+    ("", "a.example", "--harbor-network=no-network", "no-network"),
+    ("", "a.example", "--harbor-network=public", "allowlist a.example"),
+    ("public", "", "--harbor-allow-host=a.example", "allowlist a.example"),
+    ("", "*.example b.test", "--harbor-allow-host=a.example", "allowlist a.example"),
+    ("", "a.example", "--harbor-allow-host=*.example", "allowlist a.example"),
+    ("", "a.example", "--harbor-allow-host=b.example", "allowlist"),
+    ("", "a.example", "--harbor-network=allowlist", "allowlist a.example"),
+    ("allowlist", "", "--harbor-allow-host=a.example", "allowlist a.example"),
+]
+
+
+@pytest.mark.parametrize(("mode", "hosts", "option", "expected"), TOGETHER)
+def test_the_command_line_lifts_no_restriction_of_the_ini_file(
+    resolved, project, mode, hosts, option, expected
+):
+    restrict(project, mode, hosts)
+    found = resolved(option, "-W", "ignore").network
+    assert " ".join((found.mode, *found.allowed)) == expected
+    written = option.partition("=")[2]
+    in_words = written if option.startswith("--harbor-network") else f"allowlist {written}"
+    parts = dict(found.policy.parts)
+    assert parts["on the command line"] == in_words
+    assert parts["in the ini file"].split()[:1] == [mode or "allowlist"]
+
+
+def restrict(project, mode, hosts):
+    given = {"network": mode, "allow_host": hosts}
+    project.ini(*(f"harbor_{name} = {value}" for name, value in given.items() if value))
+
+
+def test_a_wish_that_the_ini_file_does_not_grant_is_told_of(project):
     project.ini("harbor_network = no-network")
-    listed = NetworkSettings("allowlist", ("a.example",))
-    assert resolved("--harbor-allow-host=a.example").network == listed
+    project.pytester.makepyfile("def test_x(): pass")
+    told = "*in the ini file no-network, on the command line allowlist a.example; together no-net*"
+    granted = project.run("--harbor-network=no-network")
+    granted.stdout.no_fnmatch_line("*the ini file and the command line*")
+    project.run("--harbor-allow-host=a.example").stdout.fnmatch_lines([told])
+    strict = project.run("--harbor-allow-host=a.example", "-W", "error")
+    assert strict.ret == pytest.ExitCode.USAGE_ERROR
+    strict.stderr.fnmatch_lines([told])
+
+
+def test_an_overridden_ini_value_restricts_no_more(resolved, project):
+    project.ini("harbor_network = no-network", "harbor_deny_host = b.example")
+    overridden = ("-o", "harbor_network=public", "-o", "harbor_deny_host=")
+    assert resolved(*overridden).network == NetworkSettings()
     project.ini("harbor_allow_host = a.example")
-    assert resolved().network == listed
-    assert resolved("--harbor-network=no-network").network == NetworkSettings("no-network")
+    found = resolved("-o", "harbor_allow_host=c.example", "--harbor-allow-host=c.example")
+    assert found.network.allowed == ("c.example",)
+
+
+def test_denied_hosts_of_ini_file_and_command_line_add_up(resolved, project):
+    project.ini("harbor_deny_host = a.example b.example")
+    found = resolved("--harbor-deny-host=c.example", "--harbor-deny-host=a.example")
+    assert found.network.denied == ("a.example", "b.example", "c.example")
 
 
 def test_a_refused_endpoint_does_not_show_what_its_url_holds(project):
