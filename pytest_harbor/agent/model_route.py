@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+CALLS_FILE = "model_calls.jsonl"
+"""The model gateway's record of a trial's calls, in the folder of its agent's logs."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRoute:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.faults import AgentModelLimitError, named_fault
-from pytest_harbor.agent.model_route import ModelRoute
+from pytest_harbor.agent.model_route import CALLS_FILE, ModelRoute
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.errors import HarborError, OptionError
 from pytest_harbor.model_gateway import load
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from pytest_harbor.model_gateway.gateway import ModelGateway
     from pytest_harbor.model_gateway.session import GatewaySession
     from pytest_harbor.trial.plan import RunOptions
-
-CALLS_FILE = "model_calls.jsonl"
-"""The record of a trial's calls, in the folder of its agent's logs."""
 
 # Containers come from networks of the engine's, whose addresses are known only when they are
 # made. Whoever else gets here is refused: a token is as long as a key.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pytest_harbor.agent.base import Agent, AgentContext
+from pytest_harbor.agent.model_route import CALLS_FILE
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.errors import OptionError, Problem, TaskFormatError, TrajectoryFormatError
+from pytest_harbor.result.agent_logs.gateway_record import recorded_calls
+from pytest_harbor.result.agent_logs.model_calls import read_model_calls
 from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.result.trajectory_reader import read_trajectory
 from pytest_harbor.result.trajectory_usage import usage_of
@@ -76,6 +80,8 @@ def take_trajectory(work: Work, agent: Agent, logs_dir: Path, record: TrialRecor
     try:
         if not os.path.lexists(path):
             _convert(work, agent, logs_dir, record)
+        if not os.path.lexists(path):
+            _from_calls(work, agent, logs_dir, record)
         if os.path.lexists(path):
             fill_usage(work, usage_of(read_trajectory(path)))
     except TrajectoryFormatError as error:
@@ -101,6 +107,24 @@ def _convert(work: Work, agent: Agent, logs_dir: Path, record: TrialRecord) -> N
     except Exception as error:  # noqa: BLE001 - an agent is anybody's code
         name = type(error).__name__
         work.findings.append(f"the agent's own logs gave no trajectory: {name}: {error}")
+
+
+def _from_calls(work: Work, agent: Agent, logs_dir: Path, record: TrialRecord) -> None:
+    """Make the trajectory of the model gateway's record, where there is one."""
+    # One file holds the calls of all steps, and those of later steps are not made yet.
+    calls_file = record.path / "agent" / CALLS_FILE
+    if "agent" not in work.timings or calls_file.is_symlink() or not calls_file.is_file():
+        return
+    begun = work.timings["agent"].started_at
+    with calls_file.open("rb") as lines:
+        calls = (call for call in recorded_calls(lines) if call.is_since(begun))
+        name, session = agent.name or type(agent).__name__, f"{record.name}__agent"
+        # Nobody answered: there is no trajectory, and the calls' verdict says why.
+        with suppress(TrajectoryFormatError):
+            trajectory = read_model_calls(
+                calls, name=name, version=str(agent.version), session_id=session
+            )
+            _write(logs_dir, trajectory, record)
 
 
 def _write(logs_dir: Path, trajectory: Trajectory, record: TrialRecord) -> None:

@@ -82,6 +82,11 @@ def test_the_model_is_reached_under_any_policy_and_no_key_is_anywhere(
     result = ran.one()
     assert result["agent_result"]["n_input_tokens"] == 100
     assert result["agent_result"]["n_output_tokens"] == 20
+    steps = json.loads((ran.folder() / "agent/trajectory.json").read_text())["steps"]
+    assert [(step["source"], step["message"]) for step in steps] == [
+        ("user", "hi"),
+        ("agent", "done"),
+    ]
     (call,) = (ran.folder() / "agent/model_calls.jsonl").read_text().splitlines()
     assert json.loads(call)["model"] == "m"
     assert model.calls[0].headers["authorization"] == f"Bearer {KEY}"

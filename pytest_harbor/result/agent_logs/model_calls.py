@@ -67,6 +67,10 @@ class ModelCall:
     n_output_tokens: int | None = None
     cost_usd: float | None = None
 
+    def is_since(self, moment: datetime) -> bool:
+        """Whether the call was made at ``moment`` or later; one without a time counts."""
+        return self.started_at is None or self.started_at >= moment
+
 
 def read_model_calls(
     calls: Iterable[ModelCall],
