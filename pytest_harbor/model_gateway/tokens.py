@@ -91,6 +91,7 @@ def _chat(usage: Mapping[str, Any]) -> TokenCount:
     return TokenCount(
         input=number(usage.get("prompt_tokens")),
         cached=number(details.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")),
+        cache_write=number(details.get("cache_write_tokens")),
         output=number(usage.get("completion_tokens")),
         is_complete="prompt_tokens" in usage,
         cost_usd=_cost(usage),
@@ -98,9 +99,11 @@ def _chat(usage: Mapping[str, Any]) -> TokenCount:
 
 
 def _responses(usage: Mapping[str, Any]) -> TokenCount:
+    details = _part(usage, "input_tokens_details")
     return TokenCount(
         input=number(usage.get("input_tokens")),
-        cached=number(_part(usage, "input_tokens_details").get("cached_tokens")),
+        cached=number(details.get("cached_tokens")),
+        cache_write=number(details.get("cache_write_tokens")),
         output=number(usage.get("output_tokens")),
         is_complete="input_tokens" in usage,
         cost_usd=_cost(usage),

@@ -5,9 +5,9 @@ import requests
 
 from pytest_harbor.errors import OptionError
 from pytest_harbor.model_gateway.gateway import ModelGateway
-from pytest_harbor.model_gateway.prices import Prices
+from pytest_harbor.model_gateway.prices import Prices, _listed
 from pytest_harbor.model_gateway.providers import KNOWN, Provider, Providers, Upstream
-from pytest_harbor.model_gateway.tokens import TokenCount
+from pytest_harbor.model_gateway.tokens import TokenCount, read_tokens
 from tests.model_server import ModelServer
 
 from .conftest import request
@@ -198,9 +198,37 @@ def test_a_cost_counts_each_kind_of_token_once():
     "tokens",
     [
         TokenCount(input=10),
-        TokenCount(input=200_001, is_complete=True),
         TokenCount(input=10, is_complete=True, is_priced_apart=True),
     ],
 )
 def test_a_cost_that_cannot_be_told_is_not_guessed(tokens):
     assert price("claude-sonnet-4-5").cost(tokens) is None
+
+
+def test_a_price_for_short_calls_is_none_for_long_ones():
+    listed = price("claude-haiku-5-5")
+    assert listed.cost(TokenCount(input=100_000, is_complete=True)) == pytest.approx(0.01)
+    assert listed.cost(TokenCount(input=100_001, is_complete=True)) is None
+
+
+@pytest.mark.parametrize(
+    ("operation", "details", "counts"),
+    [
+        ("chat", "prompt_tokens_details", ("prompt_tokens", "completion_tokens")),
+        ("responses", "input_tokens_details", ("input_tokens", "output_tokens")),
+    ],
+)
+def test_what_is_written_to_a_cache_has_its_own_price(operation, details, counts):
+    parts = {"cached_tokens": 300, "cache_write_tokens": 500}
+    usage = {counts[0]: 1000, counts[1]: 10, details: parts}
+    tokens = read_tokens(operation, {"usage": usage})
+    wanted = 200 * 2 + 300 * 0.2 + 500 * 2.5 + 10 * 10
+    assert price("gpt-6-sol", provider="openai").cost(tokens) == pytest.approx(wanted / 1e6)
+
+
+def test_no_listed_price_is_nothing_and_caches_make_nothing_dearer():
+    assert len(_listed()) > 40
+    for name, listed in _listed().items():
+        assert listed.input > 0, name
+        assert listed.output > listed.input, name
+        assert listed.cached is None or 0 < listed.cached < listed.input, name
