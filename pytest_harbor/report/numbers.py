@@ -1,0 +1,269 @@
+"""Rates of a group of trials, each with what it counts and what it leaves out.
+
+A missing reward is never a 0. A rate's interval is Wilson's score interval at 95 %. Attempts
+at one task are not independent, and estimates of pass@k are no coin tosses: so the sample size
+in it is the one that a coin would need for the spread between tasks that was seen (the plain
+number where every task has one attempt). Nothing is drawn by lot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import NamedTuple
+
+from pytest_harbor.report.trial import PHASES, USAGE, Trial
+
+Z_95 = 1.959963984540054
+"""Quantile of the normal distribution for two-sided 95 %."""
+
+LEFT_OUT = {
+    "task": "no valid reward (the task's fault)",
+    "agent": "the agent could not work",
+    "environment": "environment faults",
+    "skipped": "skipped",
+    "": "without a result",
+}
+"""Why a trial is in no rate, by its category."""
+
+
+class Rate(NamedTuple):
+    """A rate or a mean.
+
+    Attributes:
+        value: ``numerator / denominator``.
+        low: Lower end of its 95 % interval; None where too little is known.
+        high: Upper end.
+        numerator: What was summed.
+        denominator: Over how many.
+        unit: What those are: ``trials`` or ``tasks``.
+        left_out: Why others are not among them, and how many.
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    numerator: float
+    denominator: int
+    unit: str
+    left_out: Mapping[str, int]
+
+
+class Total(NamedTuple):
+    """A sum over those trials of a group of which it is known.
+
+    Attributes:
+        value: The sum.
+        known: Of how many trials.
+        trials: How many there are.
+    """
+
+    value: float
+    known: int
+    trials: int
+
+
+class PhaseTime(NamedTuple):
+    """Seconds of a phase over those trials in which it ran."""
+
+    trials: int
+    mean: float
+    median: float
+    longest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupNumbers:
+    """What the trials of one agent and model came to.
+
+    Attributes:
+        agent: The agent's name.
+        model: ``provider/name``, or empty.
+        trials: How many; an attempt that was run again is one.
+        tasks: How many tasks they are of.
+        valid: Trials in rates.
+        passed: Those of them that passed.
+        evaded: Those of them without a verdict after tampering: not passed, 0 in the mean.
+        left_out: Why the others are in no rate, and how many.
+        mean_reward: Over the valid trials; None where there are none.
+        pass_at: k to pass@k, from 1 to the most valid attempts at one task.
+        errors: Fault's class name to the number of trials, the most frequent first.
+        usage: Tokens and cost, where any trial told.
+        phases: Times by phase.
+        suspicious: Trials with signs of tampering.
+    """
+
+    agent: str
+    model: str
+    trials: int
+    tasks: int
+    valid: int
+    passed: int
+    evaded: int
+    left_out: Mapping[str, int]
+    mean_reward: Rate | None
+    pass_at: Mapping[int, Rate] = field(default_factory=dict)
+    errors: Mapping[str, int] = field(default_factory=dict)
+    usage: Mapping[str, Total] = field(default_factory=dict)
+    phases: Mapping[str, PhaseTime] = field(default_factory=dict)
+    suspicious: int = 0
+
+    @property
+    def name(self) -> str:
+        """Agent and model, as in an item's name."""
+        return f"{self.agent}[{self.model}]" if self.model else self.agent
+
+
+def group_numbers(trials: Iterable[Trial]) -> list[GroupNumbers]:
+    """The numbers of each agent and model, in the order of their first trial."""
+    groups: dict[tuple[str, str], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault(trial.group, []).append(trial)
+    return [_group(name, group) for name, group in groups.items()]
+
+
+def pass_at_k(attempts: int, passed: int, k: int) -> float:
+    """Chance that one of ``k`` attempts, drawn from those made, passed; unbiased.
+
+    Raises:
+        ValueError: Fewer than ``k`` attempts were made.
+    """
+    if not 0 < k <= attempts or not 0 <= passed <= attempts:
+        raise ValueError(f"expected 0 < k <= attempts >= passed, got {k}, {attempts}, {passed}")
+    return 1.0 - math.comb(attempts - passed, k) / math.comb(attempts, k)
+
+
+def wilson(value: float, size: float) -> tuple[float, float]:
+    """Wilson's score interval at 95 % of a rate over ``size`` independent cases."""
+    spread = Z_95**2 / size
+    middle = (value + spread / 2) / (1 + spread)
+    half = math.sqrt(max(value * (1 - value), 0) * spread + spread**2 / 4) / (1 + spread)
+    # A rate of 0 or 1 lies within its interval, whatever is lost in rounding.
+    return max(min(middle - half, value), 0.0), min(max(middle + half, value), 1.0)
+
+
+def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
+    trials = [trial for trial in group if not trial.superseded]
+    valid = [trial for trial in trials if trial.counts]
+    left_out = _left_out(trials)
+    tasks = _by_task(valid)
+    return GroupNumbers(
+        agent=name[0],
+        model=name[1],
+        trials=len(trials),
+        tasks=len({trial.task_key for trial in trials}),
+        valid=len(valid),
+        passed=sum(trial.passed for trial in valid),
+        evaded=sum(trial.reward is None for trial in valid),
+        left_out=left_out,
+        mean_reward=_mean_reward(tasks, left_out) if valid else None,
+        pass_at=_pass_at(tasks, left_out),
+        errors=dict(Counter(trial.fault for trial in trials if trial.fault).most_common()),
+        usage=_usage(trials),
+        phases=_phases(trials),
+        suspicious=sum(trial.suspicious > 0 for trial in trials),
+    )
+
+
+def _left_out(trials: Iterable[Trial]) -> dict[str, int]:
+    reasons = (LEFT_OUT.get(trial.category, LEFT_OUT[""]) for trial in trials if not trial.counts)
+    return dict(Counter(reasons))
+
+
+def _by_task(valid: Iterable[Trial]) -> list[list[Trial]]:
+    tasks: dict[str, list[Trial]] = {}
+    for trial in valid:
+        tasks.setdefault(trial.task_key, []).append(trial)
+    return list(tasks.values())
+
+
+def _pass_at(tasks: Sequence[Sequence[Trial]], left_out: Mapping[str, int]) -> dict[int, Rate]:
+    counts = [(len(task), sum(trial.passed for trial in task)) for task in tasks]
+    most = max((attempts for attempts, _ in counts), default=0)
+    rates = {1: _pass_at_1(counts, left_out)} if counts else {}
+    rates |= {k: _pass_at_more(counts, k) for k in range(2, most + 1)}
+    return rates
+
+
+def _pass_at_1(counts: Sequence[tuple[int, int]], left_out: Mapping[str, int]) -> Rate:
+    """Passed trials of all valid ones."""
+    size = sum(attempts for attempts, _ in counts)
+    passed = sum(good for _, good in counts)
+    value = passed / size
+    # The variance of a ratio whose parts are summed by task.
+    variance = sum((good - value * attempts) ** 2 for attempts, good in counts) / size**2
+    low, high = _interval(value, variance, len(counts), size)
+    return Rate(value, low, high, passed, size, "trials", left_out)
+
+
+def _pass_at_more(counts: Sequence[tuple[int, int]], k: int) -> Rate:
+    """The mean over those tasks that have enough attempts."""
+    estimates = [pass_at_k(attempts, good, k) for attempts, good in counts if attempts >= k]
+    total, size = math.fsum(estimates), len(estimates)
+    value = min(total / size, 1.0)
+    variance = sum((one - value) ** 2 for one in estimates) / size**2
+    low, high = _interval(value, variance, size, size * k)
+    few = len(counts) - size
+    reason = {f"tasks with fewer than {k} valid attempts": few} if few else {}
+    return Rate(value, low, high, total, size, "tasks", reason)
+
+
+def _interval(value: float, variance: float, tasks: int, most: int) -> tuple[float, float]:
+    """Wilson's interval for the size at which a coin would vary as much as was seen.
+
+    Args:
+        value: The rate.
+        variance: Of the rate, by the spread between tasks.
+        tasks: How many there are: the size where there is no spread to go by.
+        most: The largest size that is believed, however little the tasks differ.
+    """
+    coin = value * (1 - value)
+    size = coin / variance if variance > 0 and coin > 0 else tasks
+    return wilson(value, min(max(size, 1), most))
+
+
+def _mean_reward(tasks: Sequence[Sequence[Trial]], left_out: Mapping[str, int]) -> Rate:
+    scores = [[trial.score for trial in task] for task in tasks]
+    size = sum(map(len, scores))
+    total = _sum(score for task in scores for score in task)
+    value = total / size
+    low: float | None = None
+    high: float | None = None
+    if len(scores) > 1 and math.isfinite(value):
+        residues = [math.fsum(task) - value * len(task) for task in scores]
+        squares = _sum(min(abs(one), 1e150) ** 2 for one in residues)
+        error = math.sqrt(squares * len(scores) / (len(scores) - 1)) / size
+        if error:  # tasks that all agree tell nothing of how far others are off
+            low, high = value - Z_95 * error, value + Z_95 * error
+    return Rate(value, low, high, total, size, "trials", left_out)
+
+
+def _sum(values: Iterable[float]) -> float:
+    """A sum that may be infinite; opposite infinities have none and are 0."""
+    listed = list(values)
+    try:
+        return math.fsum(listed)
+    except (OverflowError, ValueError):
+        found = sum(listed)
+        return 0.0 if math.isnan(found) else found
+
+
+def _usage(trials: Sequence[Trial]) -> dict[str, Total]:
+    totals: dict[str, Total] = {}
+    for name in USAGE:
+        known = [trial.usage[name] for trial in trials if name in trial.usage]
+        if known:
+            totals[name] = Total(_sum(known), len(known), len(trials))
+    return totals
+
+
+def _phases(trials: Sequence[Trial]) -> dict[str, PhaseTime]:
+    times: dict[str, PhaseTime] = {}
+    for phase in PHASES:
+        lengths = [found for trial in trials if (found := trial.seconds(phase)) is not None]
+        if lengths:
+            times[phase] = PhaseTime(len(lengths), fmean(lengths), median(lengths), max(lengths))
+    return times

@@ -1,0 +1,154 @@
+"""One trial as a report counts it, whoever ran it and however much of it there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from pytest_harbor.report.values import count, finite, number, text
+
+PHASES = ("environment", "agent_setup", "agent", "verifier")
+"""The phases of a trial in their order."""
+
+USAGE = ("input_tokens", "cache_tokens", "output_tokens", "cost_usd")
+"""Counts of an agent's usage, by the names of an item's properties."""
+
+State = Literal["finished", "unfinished", "unreadable"]
+
+
+class Span(NamedTuple):
+    """A phase that ran: its step, and when, in seconds from the trial's start."""
+
+    phase: str
+    step: str
+    start: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """What a report knows of a trial.
+
+    Attributes:
+        name: Of its folder; the item's id where it has none.
+        task: The task's name, for people.
+        task_path: The task's folder, which is its identity; empty where it is not known.
+        agent: The agent's name.
+        model: ``provider/name``, or empty.
+        attempt: From 1; 0 where attempts are not numbered.
+        state: ``unfinished``: it runs, or was cut off; ``unreadable``: its files are broken.
+        category: Whose doing its end is; empty where it has no result.
+        passed: It has a valid reward that reaches the threshold, and may be trusted.
+        reward: The number held against the threshold; None where there is none.
+        rewards: All labelled numbers.
+        threshold: Reward at which it passes.
+        fault: The first fault's class name; empty where nothing went wrong.
+        fault_message: What it says.
+        started: Seconds since 1970.
+        spans: Phases, by their start.
+        usage: Tokens and cost, as far as they are known.
+        suspicious: Number of signs of tampering.
+        codes: Their kinds.
+        refused: Connections that the network refused.
+        superseded: The same attempt was run again, and that run counts.
+        problems: What is wrong with its files, a sentence each.
+        folder: Of the trial; None where it has none.
+    """
+
+    name: str
+    task: str
+    task_path: str = ""
+    agent: str = "unknown agent"
+    model: str = ""
+    attempt: int = 0
+    state: State = "finished"
+    category: str = ""
+    passed: bool = False
+    reward: float | None = None
+    rewards: Mapping[str, float] = field(default_factory=dict)
+    threshold: float = 1.0
+    fault: str = ""
+    fault_message: str = ""
+    started: float | None = None
+    spans: tuple[Span, ...] = ()
+    usage: Mapping[str, float] = field(default_factory=dict)
+    suspicious: int = 0
+    codes: tuple[str, ...] = ()
+    refused: int = 0
+    superseded: bool = False
+    problems: tuple[str, ...] = ()
+    folder: Path | None = None
+
+    @property
+    def task_key(self) -> str:
+        """Names the task within one job."""
+        return self.task_path or self.task
+
+    @property
+    def counts(self) -> bool:
+        """It has a place in rates."""
+        return self.category == "reward" and not self.superseded
+
+    @property
+    def score(self) -> float:
+        """Its part of a mean reward; 0 where a box was tampered with until none was left."""
+        return 0.0 if self.reward is None else self.reward
+
+    @property
+    def group(self) -> tuple[str, str]:
+        """Agent and model."""
+        return self.agent, self.model
+
+    def seconds(self, phase: str) -> float | None:
+        """Length of a phase over all steps; None where it did not run."""
+        lengths = [span.seconds for span in self.spans if span.phase == phase]
+        return sum(lengths) if lengths else None
+
+    @property
+    def total_seconds(self) -> float | None:
+        """Length of all phases."""
+        return sum(span.seconds for span in self.spans) if self.spans else None
+
+
+def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
+    """A trial by the properties of its item, as reporters get them.
+
+    Args:
+        nodeid: The item's id.
+        found: Its properties, and ``passed`` where the call phase told.
+    """
+    prefix = "reward."
+    rewards = {k.removeprefix(prefix): number(v) for k, v in found.items() if k.startswith(prefix)}
+    path = nodeid.partition("::")[0].removesuffix("task.toml").rstrip("/")
+    return Trial(
+        name=Path(found["trial"]).name if found.get("trial") else nodeid,
+        task=text(found.get("task")) or path.rpartition("/")[2] or nodeid,
+        task_path=path,
+        agent=text(found.get("agent")) or "unknown agent",
+        model=text(found.get("model")),
+        attempt=count(found.get("attempt")),
+        state="finished" if found.get("category") else "unfinished",
+        category=text(found.get("category")),
+        passed=bool(found.get("passed")),
+        reward=number(found.get("reward")),
+        rewards={key: value for key, value in rewards.items() if value is not None},
+        fault=text(found.get("fault")),
+        spans=_spans_of_properties(found),
+        usage={key: value for key in USAGE if (value := finite(found.get(key))) is not None},
+        suspicious=count(found.get("integrity")),
+        codes=tuple(filter(None, text(found.get("integrity.codes")).split(", "))),
+    )
+
+
+def _spans_of_properties(found: Mapping[str, Any]) -> tuple[Span, ...]:
+    """The phases one behind the other; properties do not tell more."""
+    spans: list[Span] = []
+    start = 0.0
+    for phase in PHASES:
+        seconds = finite(found.get(f"seconds.{phase}"))
+        if seconds:
+            spans.append(Span(phase, "", start, seconds))
+            start += seconds
+    return tuple(spans)
