@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_harbor.agent.aio import AsyncAgent, AsyncEnvironment
     from pytest_harbor.agent.base import Agent, AgentContext
     from pytest_harbor.environment.base import Environment, ExecResult
     from pytest_harbor.errors import HarborError
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentContext",
+    "AsyncAgent",
+    "AsyncEnvironment",
     "Endpoint",
     "Environment",
     "ExecResult",
@@ -32,6 +35,8 @@ __all__ = [
 _HOMES = {
     "Agent": "pytest_harbor.agent.base",
     "AgentContext": "pytest_harbor.agent.base",
+    "AsyncAgent": "pytest_harbor.agent.aio",
+    "AsyncEnvironment": "pytest_harbor.agent.aio",
     "Endpoint": "pytest_harbor.task.network",
     "Environment": "pytest_harbor.environment.base",
     "ExecResult": "pytest_harbor.environment.base",

@@ -22,6 +22,10 @@ AGENTS = "pytest_harbor.agents"
 ENVIRONMENTS = "pytest_harbor.environments"
 """Entry point group of backends: a name and a callable ``EnvironmentRequest -> Environment``."""
 
+_METHODS = {
+    "setup": ("environment", "context"),
+    "run": ("instruction", "environment", "context"),
+}
 _found: dict[tuple[str, str], Any] = {}
 
 
@@ -50,18 +54,36 @@ def make_agent(
             " pytest_harbor.Agent"
         )
     arguments = {**({} if model is None else {"model_name": model}), **(kwargs or {})}
+    _check_methods(name, kind)
     _check_arguments(name, kind, arguments)
     agent: Agent = kind(**arguments)
     agent.name = agent.name or name
     return agent
 
 
-def _check_arguments(name: str, kind: type[Agent], arguments: Mapping[str, Any]) -> None:
+def _check_methods(name: str, kind: type[Agent]) -> None:
+    """Tell of methods that could not be called while nothing has been built for them."""
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         raise OptionError(
             f"--harbor-agent={name}: {kind.__name__} has no {', '.join(missing)}(); every agent"
             " needs one"
         )
+    for method, arguments in _METHODS.items():
+        wanted = f"{method}(self, {', '.join(arguments)})"
+        where = f"--harbor-agent={name}: {kind.__name__}.{method}"
+        found = getattr(kind, method)
+        if not callable(found):
+            raise OptionError(f"{where} is {found!r}; expected a method {wanted}")
+        if inspect.isgeneratorfunction(found) or inspect.isasyncgenfunction(found):
+            raise OptionError(f"{where} yields, so that it would never run; expected {wanted}")
+        signature = inspect.signature(found)
+        try:
+            signature.bind(*[None] * (1 + len(arguments)))
+        except TypeError:
+            raise OptionError(f"{where} takes {signature}; expected {wanted}") from None
+
+
+def _check_arguments(name: str, kind: type[Agent], arguments: Mapping[str, Any]) -> None:
     signature = inspect.signature(kind)
     try:
         signature.bind(**arguments)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import itertools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from pytest_harbor.agent.model_route import ModelRoute
 from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
@@ -22,6 +22,7 @@ from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
 if TYPE_CHECKING:
     from mcp import ClientSession
 
+    from pytest_harbor.agent.aio import AsyncEnvironment
     from pytest_harbor.agent.mcp import McpServerSpec
     from pytest_harbor.agent.mcp_client import McpConnection
     from pytest_harbor.environment.base import Environment, ImageLayer
@@ -52,6 +53,8 @@ class AgentContext:
         cost_usd: Cost in US dollars.
         model_usage: Model to its counts by the names above, where several models worked.
         metadata: Anything else; plain JSON values.
+        rollout_details: Token ids and log probabilities as Harbor writes them, where they
+            were collected; plain JSON values.
         mcp_servers: The task's MCP servers, each name once, headers filled. They run, or
             are reached, inside the environment; an agent on this machine talks to them
             through :meth:`connect_mcp`.
@@ -60,9 +63,11 @@ class AgentContext:
         trajectory: Takes the agent's steps as they happen; written to
             ``logs_dir/trajectory.json`` when the phase ends, however it ends. Counts that the
             agent leaves empty are filled from it.
-        model: The way to the model from inside the environment, for agents with
-            :attr:`Agent.model_wires`; None in ``setup``, and for all others.
+        model: The way to the model, as seen from where the agent calls it, for agents with
+            :attr:`Agent.model_wires`; None for all others.
         network_is_public: Whether the network lets everything through while the agent works.
+        is_ended: The agent is to stop at once: a limit of the run's on its model's calls is
+            reached. Async agents are cancelled then.
     """
 
     task: Task
@@ -84,6 +89,26 @@ class AgentContext:
     trajectory: TrajectoryBuilder = field(default_factory=TrajectoryBuilder)
     model: ModelRoute | None = None
     network_is_public: bool = True
+    rollout_details: list[dict[str, Any]] | None = None
+    is_ended: bool = field(default=False, init=False)
+    _enders: list[Callable[[], object]] = field(default_factory=list, init=False, repr=False)
+
+    def end(self) -> None:
+        """Make the agent stop; the trial calls this, from any thread."""
+        self.is_ended = True
+        for ender in tuple(self._enders):
+            ender()
+
+    @contextmanager
+    def ended_by(self, ender: Callable[[], object]) -> Iterator[None]:
+        """Have ``ender`` called by :meth:`end`, from another thread."""
+        self._enders.append(ender)
+        try:
+            if self.is_ended:
+                ender()
+            yield
+        finally:
+            self._enders.remove(ender)
 
     def open_log(self, name: str) -> BinaryIO:
         """Open ``logs_dir/name`` for writing; the caller closes it."""
@@ -106,12 +131,14 @@ class AgentContext:
         return McpConnection(environment, self._mcp_server(name), lambda: self._mcp_log(name))
 
     def mcp_session(
-        self, environment: Environment, name: str
+        self, environment: Environment | AsyncEnvironment, name: str
     ) -> AbstractAsyncContextManager[ClientSession]:
         """The same as an async context manager of the SDK's own session, initialized."""
         from pytest_harbor.agent.mcp_client import open_session
 
-        return open_session(environment, self._mcp_server(name), lambda: self._mcp_log(name))
+        # Told apart by what it has: the module of the other is this one's guest.
+        box = getattr(environment, "blocking", None) or cast("Environment", environment)
+        return open_session(box, self._mcp_server(name), lambda: self._mcp_log(name))
 
     def _mcp_server(self, name: str) -> McpServerSpec:
         servers = {server.name: server for server in self.mcp_servers}
@@ -127,7 +154,11 @@ class AgentContext:
 
 
 class Agent(ABC):
-    """Base of all agents; sync.
+    """Base of all agents.
+
+    :meth:`setup` and :meth:`run` may be ``async def``, each for itself: they are given an
+    :class:`~pytest_harbor.agent.aio.AsyncEnvironment` then, whose methods are awaited, and
+    are cancelled at the phase's limit.
 
     The constructor gets the values of ``--harbor-agent-kwarg`` as keyword arguments,
     and ``model_name`` where ``--harbor-model`` was given.
@@ -147,9 +178,12 @@ class Agent(ABC):
     """Servers that stay reachable while this agent is set up and works, whatever the policy
     says: its model's API, where it runs inside the environment. They stand in the result."""
     model_wires: tuple[str, ...] = ()
-    """Protocols by which the agent calls its model from inside the environment: ``anthropic``,
-    ``openai``, ``gemini``. With any, it is given a way to its model, ``context.model``, which
-    leads through the model gateway unless the run says otherwise."""
+    """Protocols by which the agent calls its model: ``anthropic``, ``openai``, ``gemini``. With
+    any, it is given a way to its model, ``context.model``, which leads through the model
+    gateway unless the run says otherwise."""
+    calls_model_from: Literal["environment", "host"] = "environment"
+    """Where the agent's calls come from. From ``host``, this process, the environment needs no
+    way to the model, and gets none."""
     base_url: str | None = None
     """Where the model's provider is, in place of its own address; of agents with
     :attr:`model_wires`."""

@@ -107,6 +107,11 @@ class PhaseEnvironment(Environment):
             raise self._out_of_time()
         return result
 
+    def interrupt(self) -> None:
+        """Kill the command that runs now; nothing once the phase is over."""
+        if not self._closed:
+            self._inner.interrupt()
+
     def open_process(
         self,
         command: str | Sequence[str],

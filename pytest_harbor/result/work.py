@@ -202,6 +202,6 @@ def stamp(moment: datetime | None) -> str | None:
 def usage_json(usage: Mapping[str, Any]) -> dict[str, Any]:
     """An agent's usage as Harbor writes it."""
     return {
-        **{name: usage.get(name) for name in (*USAGE_COUNTS, "metadata", "model_usage")},
-        "rollout_details": None,
+        name: usage.get(name)
+        for name in (*USAGE_COUNTS, "metadata", "model_usage", "rollout_details")
     }

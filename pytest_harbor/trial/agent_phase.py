@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_harbor.agent.base import Agent, AgentContext
+from pytest_harbor.agent.faults import unable_error
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.phase import PhaseEnvironment
 from pytest_harbor.errors import AgentCrashError, AgentTimeoutError, HarborError
@@ -70,6 +71,10 @@ def _crashes_named(record: TrialRecord, logs_dir: Path) -> Iterator[None]:
     except Exception as error:
         text = "".join(traceback.format_exception(error))
         write_whole(logs_dir / "exception.txt", record.redactor.text(text))
+        # The last line alone: the lines of code above it may hold anything.
+        unable = unable_error("".join(traceback.format_exception_only(error)))
+        if unable is not None:
+            raise unable from error
         raise AgentCrashError(
             f"agent crashed: {type(error).__name__}: {error} (traceback in agent/exception.txt)"
         ) from error
@@ -125,6 +130,7 @@ def agent_context(
         mcp_servers=plan.tools.mcp_servers,
         skills_dir=plan.tools.skills_dir,
         step=step,
+        model=plan.access.route,
         trajectory=TrajectoryBuilder(
             agent.name or type(agent).__name__,
             str(agent.version),
@@ -141,6 +147,8 @@ def note_work(work: Work, context: AgentContext, record: TrialRecord) -> None:
     usage = {name: getattr(context, name) for name in USAGE_COUNTS}
     if context.model_usage:
         usage["model_usage"] = context.model_usage
+    if context.rollout_details:
+        usage["rollout_details"] = context.rollout_details
     if context.metadata:
         usage["metadata"] = context.metadata
     work.usage = {name: value for name, value in usage.items() if value is not None}

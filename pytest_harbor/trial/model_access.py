@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # Containers come from networks of the engine's, whose addresses are known only when they are
 # made. Whoever else gets here is refused: a token is as long as a key.
 _BIND = "0.0.0.0"
+_LOOPBACK = "127.0.0.1"
 
 _gateways: dict[frozenset[tuple[str, str]], ModelGateway] = {}
 
@@ -86,7 +87,8 @@ class DirectAccess(ModelAccess):
         bases = {str(wire): upstream.base_url for wire, upstream in used.items()}
         key = next(upstream.key for upstream in used.values())
         self.secrets = tuple(provider.secrets())
-        self.endpoints = tuple(_endpoint(base) for base in dict.fromkeys(bases.values()))
+        if agent.calls_model_from == "environment":
+            self.endpoints = tuple(_endpoint(base) for base in dict.fromkeys(bases.values()))
         self._route = ModelRoute(provider.name, name, bases, key)
 
     @property
@@ -114,13 +116,17 @@ class GatewayAccess(ModelAccess):
         provider: Provider,
         name: str,
         model: str,
+        agent: Agent,
         options: RunOptions,
     ) -> None:
         kept = {k: v for k, v in options.agent_env.items() if k not in VARIABLES}
         super().__init__(kept)
         withheld = (v for k, v in options.agent_env.items() if k in VARIABLES)
         self.secrets = (*provider.secrets(), *withheld)
-        self.endpoints = (Endpoint(HOST_MACHINE, gateway.port),)
+        self._host = _LOOPBACK
+        if agent.calls_model_from == "environment":
+            self._host = HOST_MACHINE
+            self.endpoints = (Endpoint(HOST_MACHINE, gateway.port),)
         self._gateway = gateway
         self._provider = provider
         self._name = name
@@ -128,6 +134,7 @@ class GatewayAccess(ModelAccess):
         self._limits = options.model_limits
         self._session: GatewaySession | None = None
         self._environment: Environment | None = None
+        self._context: AgentContext | None = None
         self._lock = threading.Lock()
         self._counted: Mapping[str, Any] = {}
 
@@ -137,7 +144,7 @@ class GatewayAccess(ModelAccess):
         session = self._session
         if session is None:
             return None
-        bases = {str(kind): session.base_url(kind, HOST_MACHINE) for kind in session.kinds}
+        bases = {str(kind): session.base_url(kind, self._host) for kind in session.kinds}
         return ModelRoute(self._provider.name, self._name, bases, session.token, is_gateway=True)
 
     def open(self, record: TrialRecord) -> None:
@@ -157,18 +164,20 @@ class GatewayAccess(ModelAccess):
         assert self._session is not None
         self._session.policy = policy
         with self._lock:
-            self._environment = environment
+            self._environment, self._context = environment, context
 
     def _end_agent(self, limit: str) -> None:
         # Several tools take a refusal for a fault, and try again for minutes.
         with self._lock, suppress(HarborError):
+            if self._context is not None:
+                self._context.end()
             if self._environment is not None:
                 self._environment.interrupt()
 
     def settle(self, work: Work, phases: Phases) -> None:
         """Count the calls; they, and not an exit status, tell whether the agent could work."""
         with self._lock:
-            self._environment = None
+            self._environment = self._context = None
         session = self._session
         if session is None:
             return
@@ -232,7 +241,7 @@ def model_access(
     _require_common_wire(agent, provider)
     if options.model_gateway == "off":
         return DirectAccess(provider, name, agent, options)
-    return GatewayAccess(_gateway(environment), provider, name, model, options)
+    return GatewayAccess(_gateway(environment), provider, name, model, agent, options)
 
 
 def _require_common_wire(agent: Agent, provider: Provider) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
+from pytest_harbor.agent.aio import call_agent
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
@@ -149,7 +150,7 @@ class Trial:
         context = agent_context(
             self.plan, self.record, folders.agent_dir, user=user, timeout_sec=limit
         )
-        result = self.result
+        result, setup = self.result, self.plan.agent.setup
         self._network.enter(environment, "agent_setup")
         try:
             with self._phases.phase(result, "agent_setup", "", environment):
@@ -160,7 +161,7 @@ class Trial:
                     folders.agent_dir,
                     user=user,
                     timeout_sec=limit,
-                    work=lambda view: self.plan.agent.setup(view, context),
+                    work=lambda view: call_agent(setup, view, context),
                 )
         except AgentTimeoutError:
             error = AgentSetupTimeoutError(f"set-up of the agent timed out after {limit:g} s")

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from pytest_harbor.agent.aio import call_agent
 from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.model_route import CALLS_FILE
 from pytest_harbor.environment.base import Environment
@@ -56,8 +57,9 @@ def work_on(
 ) -> None:
     """Let an agent work, after it was given the trajectory to go on from."""
     if given is not None:
-        agent.load_atif_trajectory(given, environment, context)  # type: ignore[attr-defined]
-    agent.run(instruction, environment, context)
+        load = agent.load_atif_trajectory  # type: ignore[attr-defined]
+        call_agent(load, environment, context, given)
+    call_agent(agent.run, environment, context, instruction)
 
 
 def keep_trajectory(work: Work, context: AgentContext, record: TrialRecord) -> None:
