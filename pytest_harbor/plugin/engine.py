@@ -17,8 +17,9 @@ from types import FrameType
 
 import pytest
 
-from pytest_harbor.errors import EngineUnavailableError, HarborError
+from pytest_harbor.errors import EngineUnavailableError, HarborError, OptionError
 from pytest_harbor.plugin.job import job, job_in_use
+from pytest_harbor.plugin.options import settings
 
 _READY = pytest.StashKey[bool]()
 
@@ -34,13 +35,17 @@ def make_ready(config: pytest.Config) -> None:
 
     Raises:
         EngineUnavailableError: No engine answers.
+        OptionError: It lacks what the run's options name.
     """
     if config.stash.get(_READY, False):
         return
     from pytest_harbor.environment.docker.backend import engine_of_run
     from pytest_harbor.environment.docker.reaper import sweep_dead
+    from pytest_harbor.environment.docker.run_check import require_named
 
     engine = engine_of_run(job(config).run_id)
+    wanted = settings(config)
+    require_named(engine, uplink=wanted.uplink, runtime=wanted.runtime)
     config.stash[_READY] = True
     _warn_of_failure(config, lambda: sweep_dead(engine))
 
@@ -50,7 +55,7 @@ def require(config: pytest.Config) -> None:
     _end_on_sigterm(config)
     try:
         make_ready(config)
-    except EngineUnavailableError as error:
+    except (EngineUnavailableError, OptionError) as error:
         pytest.exit(f"pytest-harbor: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
 
 
@@ -105,8 +110,11 @@ def _close_model_gateways() -> None:
 def prepare(config: pytest.Config) -> None:
     """As :func:`require`, for a test that runs tasks itself: it meets a missing engine later."""
     _end_on_sigterm(config)
-    with suppress(EngineUnavailableError):
-        make_ready(config)
+    try:
+        with suppress(EngineUnavailableError):
+            make_ready(config)
+    except OptionError as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 def _met(config: pytest.Config) -> bool:

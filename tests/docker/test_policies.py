@@ -13,7 +13,7 @@ from pytest_harbor.environment.docker.compose import ComposeEnvironment, Compose
 from pytest_harbor.environment.docker.gateway.pool import close_gateways
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import DEFAULT_PIDS_LIMIT
-from pytest_harbor.errors import EnvironmentFault, UnsupportedError
+from pytest_harbor.errors import EnvironmentFault, OptionError, UnsupportedError
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
 OPEN, CLOSED = NetworkPolicy(), NetworkPolicy("no-network")
@@ -155,7 +155,7 @@ def test_a_missing_uplink_is_named(make_box: MakeBox) -> None:
 
 def test_an_unknown_runtime_is_refused_with_what_there_is(make_box: MakeBox) -> None:
     box = make_box(runtime="no-such-runtime")
-    with pytest.raises(UnsupportedError, match=r"'no-such-runtime' \(it has .*runc.*runsc install"):
+    with pytest.raises(OptionError, match=r"'no-such-runtime'.*it has .*runc.*runsc install"):
         box.start()
 
 

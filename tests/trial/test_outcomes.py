@@ -136,6 +136,22 @@ def test_no_engine_is_one_error_for_the_run(make_task, run_tasks, monkeypatch):
         assert not ran.trials
 
 
+def test_a_network_that_is_not_there_is_one_error_for_the_run(make_task, run_tasks, pytester):
+    make_task()
+    make_task("other")
+    pytester.makeini("[pytest]\nharbor_uplink = no-such-network")
+    for args in ([], ["-n2"]):
+        ran = run_tasks("tasks", *args, subprocess=True)
+        output = ran.text + ran.run.stderr.str()
+        assert output.count("harbor_uplink) is 'no-such-network', a network that the engine") == 1
+        assert ran.run.ret == pytest.ExitCode.USAGE_ERROR
+        assert not ran.trials
+    pytester.makepyfile(test_own="def test_own(harbor): harbor.run('tasks/hello')")
+    ran = run_tasks("test_own.py")
+    ran.run.assert_outcomes(errors=1)
+    ran.run.stdout.fnmatch_lines(["--harbor-uplink (ini: harbor_uplink) is 'no-such-network'*"])
+
+
 def test_files_of_a_job(make_task, run_tasks, pytester):
     make_task()
     ran = run_tasks("tasks")

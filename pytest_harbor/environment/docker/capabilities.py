@@ -7,8 +7,9 @@ from typing import Any
 
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.policies import means_for
+from pytest_harbor.environment.docker.run_check import runtime_fault
 from pytest_harbor.environment.docker.spec import ContainerSpec
-from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.errors import OptionError, UnsupportedError
 from pytest_harbor.task.network import HOST_MACHINE, NetworkPolicy
 
 NO_IPV6 = {"net.ipv6.conf.all.disable_ipv6": "1", "net.ipv6.conf.default.disable_ipv6": "1"}
@@ -21,7 +22,12 @@ _SHARING_RUNTIMES = {"runc", "crun", "youki", "nvidia", "oci", "io.containerd.ru
 
 
 def check(engine: Engine, spec: ContainerSpec) -> None:
-    """Raise UnsupportedError where the engine cannot give what ``spec`` asks."""
+    """Raise where the engine cannot give what ``spec`` asks.
+
+    Raises:
+        UnsupportedError: What the task asks.
+        OptionError: What the run's options name.
+    """
     require(engine, spec.gpus, "[environment]")
     require_runtime(engine, spec.runtime)
     require_policies(engine, spec.network)
@@ -50,14 +56,9 @@ def require(engine: Engine, gpus: int, where: str) -> None:
 
 
 def require_runtime(engine: Engine, runtime: str | None) -> None:
-    """Raise UnsupportedError where the engine does not know a runtime."""
-    known = engine.info.get("Runtimes") or {} if runtime else {}
-    if runtime and runtime not in known:
-        raise UnsupportedError(
-            f"the engine has no runtime {runtime!r} (it has {', '.join(sorted(known)) or 'none'}); "
-            "gVisor's comes with its package and `runsc install`, then restart the engine; any "
-            'other is to be named in the engine\'s daemon.json under "runtimes"'
-        )
+    """Raise OptionError where the engine does not know a runtime."""
+    if fault := runtime_fault(engine, runtime):
+        raise OptionError(fault)
 
 
 def is_seen_from_outside(engine: Engine, runtime: str | None) -> bool:
@@ -96,6 +97,8 @@ def confinement(spec: ContainerSpec) -> dict[str, Any]:
     if means_for(spec.network) == "gateway":
         # The gateway speaks the older protocol alone; so nothing waits for the newer one.
         settings["Sysctls"] = dict(NO_IPV6)
+        # Else a name that leads nowhere is asked for again below each of the machine's domains.
+        settings["DnsSearch"] = ["."]
     if spec.hardened:
         settings["SecurityOpt"] = ["no-new-privileges"]
     if spec.runtime:

@@ -243,7 +243,8 @@ def name_servers(
     for service in model["services"].values():
         if "network_mode" not in service:
             service["dns"] = list(servers)
-            service.pop("dns_search", None)
+            # No search list: the machine's domains are none of the box's, nor are the file's.
+            service["dns_search"] = ["."]
             service["dns_opt"] = list(options)
 
 

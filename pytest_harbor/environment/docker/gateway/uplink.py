@@ -9,7 +9,7 @@ from typing import Any
 from docker.errors import APIError
 
 from pytest_harbor.environment.docker.client import Engine
-from pytest_harbor.errors import EnvironmentStartError, UnsupportedError
+from pytest_harbor.errors import EnvironmentStartError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Uplink:
             if ":" not in part["Subnet"] and part.get("Gateway"):
                 gateway = part["Gateway"].partition("/")[0]
                 return cls(network["Name"], gateway, part["Subnet"], _bridge(network), own)
-        raise UnsupportedError(
+        raise EnvironmentStartError(
             f"the network {network['Name']!r} has no IPv4 gateway and cannot be an uplink; "
             "name a bridge network with one"
         )
@@ -52,8 +52,7 @@ def find_uplink(engine: Engine, name: str) -> Uplink:
     """A network of the user's.
 
     Raises:
-        EnvironmentStartError: There is none of that name.
-        UnsupportedError: Gateways cannot stand on it.
+        EnvironmentStartError: There is none of that name, or gateways cannot stand on it.
     """
     doing = f"looking at the uplink network {name!r}"
     with engine.errors(doing, EnvironmentStartError):
@@ -67,8 +66,9 @@ def find_uplink(engine: Engine, name: str) -> Uplink:
                 f"make it with `docker network create {name}`"
             ) from error
     if network["Driver"] != "bridge" or network["Name"] == "bridge" or network["Internal"]:
-        raise UnsupportedError(
-            f"the network {name!r} cannot be an uplink: accepted is a bridge network made with "
-            "`docker network create` that is not internal"
+        raise EnvironmentStartError(
+            f"--harbor-uplink (ini: harbor_uplink) is {name!r}, and a restricted trial reaches "
+            "the outside only through a bridge network made with `docker network create` that is "
+            "not internal: name one"
         )
     return Uplink.parse(network, own=False)
