@@ -96,7 +96,16 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if config.option.collectonly or hasattr(config, "workerinput"):
         return
     if any(isinstance(item, collect.TrialItem) for item in session.items):
-        engine.require(config)
+        first = session.items[0]
+        engine.require(config, first if isinstance(first, collect.TrialItem) else None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Begin what the next trial would wait for while this item runs."""
+    for coming in (item, nextitem):
+        if isinstance(coming, collect.TrialItem):
+            engine.foresee(coming)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -21,7 +22,11 @@ from pytest_harbor.errors import EngineUnavailableError, HarborError, OptionErro
 from pytest_harbor.plugin.job import job, job_in_use
 from pytest_harbor.plugin.options import settings
 
+if TYPE_CHECKING:
+    from pytest_harbor.plugin.collect import TrialItem
+
 _READY = pytest.StashKey[bool]()
+_FORESEEN = pytest.StashKey[bool]()
 
 
 def is_trial_id(nodeid: str) -> bool:
@@ -30,8 +35,12 @@ def is_trial_id(nodeid: str) -> bool:
     return bool(separator) and (path == "task.toml" or path.endswith("/task.toml"))
 
 
-def make_ready(config: pytest.Config) -> None:
+def make_ready(config: pytest.Config, first: TrialItem | None = None) -> None:
     """Before the first trial: meet the engine, and remove what dead runs left on it.
+
+    Args:
+        config: Of the run.
+        first: The item that this process runs first, if it is a trial's.
 
     Raises:
         EngineUnavailableError: No engine answers.
@@ -47,14 +56,38 @@ def make_ready(config: pytest.Config) -> None:
     wanted = settings(config)
     require_named(engine, uplink=wanted.uplink, runtime=wanted.runtime)
     config.stash[_READY] = True
+    if first is not None:
+        foresee(first)
     _warn_of_failure(config, lambda: sweep_dead(engine))
 
 
-def require(config: pytest.Config) -> None:
+def foresee(item: TrialItem) -> None:
+    """An item comes soon: begin what its trial would wait for, which is a network gateway.
+
+    A guess: fixtures may give the trial another policy. A gateway that nobody takes goes with
+    the run; one that has served is there for the next trial.
+    """
+    makers = item.ihook.pytest_harbor_make_environment.get_hookimpls()
+    if item.config.stash.get(_FORESEEN, False) or item.parent.fault or len(makers) > 1:
+        return  # others may make a box that needs no engine
+    from pytest_harbor.environment.docker.backend import begin_gateway
+    from pytest_harbor.trial.network_plan import task_network
+
+    options = job(item.config).options
+    plan = task_network(item.task).within(options.network)
+    separate = [(work.verifier,) for work in plan.works if work.separate]
+    with suppress(HarborError):  # the trial itself tells of it
+        item.config.stash[_FORESEEN] = any(
+            begin_gateway(options.run_id, policies, options.uplink, options.gateway_image)
+            for policies in (tuple(plan.of_agents_box()), *separate)
+        )
+
+
+def require(config: pytest.Config, first: TrialItem | None = None) -> None:
     """Make ready, or end the run with one clear error before any trial."""
     _end_on_sigterm(config)
     try:
-        make_ready(config)
+        make_ready(config, first)
     except (EngineUnavailableError, OptionError) as error:
         pytest.exit(f"pytest-harbor: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
 
@@ -91,7 +124,9 @@ def clean_up(config: pytest.Config) -> None:
 def _close_gateways(config: pytest.Config) -> None:
     """Remove what this process made for restricted networks, if it had any."""
     name = "pytest_harbor.environment.docker.gateway.pool"
-    if name not in sys.modules or job_in_use(config) is None:
+    if name not in sys.modules:
+        return
+    if job_in_use(config) is None and not config.stash.get(_FORESEEN, False):
         return
     from pytest_harbor.environment.docker.backend import engine_of_run
 

@@ -302,3 +302,36 @@ def test_gateways_and_their_rules_end_with_the_run(make_task, pytester, engine, 
     assert left_of(engine, run_id) == []
     after = tables_of_machine(engine)
     assert not [guard for guard in guards if guard in after]
+
+
+AWAITS_A_GATEWAY = """\
+import time
+from pathlib import Path
+
+import docker
+
+
+def pytest_harbor_before_phase(phase):
+    if phase == "agent":
+        (job,) = Path("jobs").iterdir()
+        ours = {"label": f"pytest-harbor.run={job.name.rpartition('__')[2]}"}
+        api, until = docker.APIClient(version="auto"), time.monotonic() + 60
+        while not any("gateway" in str(each["Names"]) for each in api.containers(filters=ours)):
+            assert time.monotonic() < until, "the next trial's gateway is not made"
+            time.sleep(0.05)
+        api.close()
+        print("A GATEWAY WAITS")
+"""
+
+
+def test_a_gateway_is_made_before_its_trial_and_goes_where_none_takes_it(
+    make_task, run_tasks, pytester, engine
+):
+    make_task("a", test="#!/bin/bash\necho 0 > /logs/verifier/reward.txt\n")
+    make_task("b", toml=GATED)
+    pytester.makeconftest(AWAITS_A_GATEWAY)
+    ran = run_tasks("tasks", "-x", "-s", subprocess=True)
+    ran.run.assert_outcomes(failed=1)
+    assert "A GATEWAY WAITS" in ran.text
+    (job,) = pytester.path.glob("jobs/*")
+    assert left_of(engine, job.name.rpartition("__")[2]) == []

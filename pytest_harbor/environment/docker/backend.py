@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import DockerEnvironment
+from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.task import layout
 from pytest_harbor.task.layout import DOCKERFILE
+from pytest_harbor.task.network import NetworkPolicy
 
 
 @lru_cache(maxsize=1)
@@ -28,6 +31,29 @@ def _definition(request: EnvironmentRequest) -> Path | None:
     if request.config.docker_image:
         return None
     return layout.existing_file(request.build_folder, layout.APPTAINER_FILE)
+
+
+def begin_gateway(
+    run_id: str, policies: Sequence[NetworkPolicy], uplink: str | None, image: str | None
+) -> bool:
+    """Whether a box of these policies has a gateway; if so, one is made while others work.
+
+    Args:
+        run_id: The run.
+        policies: All that the box is asked for.
+        uplink: The user's network to reach the outside through.
+        image: A ready image for gateways.
+
+    Raises:
+        UnsupportedError: The engine cannot have gateways.
+        EngineUnavailableError: No engine answers.
+    """
+    if means_for(policies) != "gateway":
+        return False
+    from pytest_harbor.environment.docker.gateway.pool import gateways
+
+    gateways(engine_of_run(run_id), uplink, image).warm()
+    return True
 
 
 def make_environment(request: EnvironmentRequest) -> Environment:

@@ -63,10 +63,16 @@ class BoxNetwork:
     def admit(self, containers: Sequence[str], *, attached: bool) -> None:
         """Put containers that are made, and not started, under the first policy.
 
+        Nothing that it forbids passes from here on. What it allows may take until
+        :meth:`settle`.
+
         Args:
             containers: All of the box that have a network.
             attached: They were made on :attr:`name`.
         """
+
+    def settle(self) -> None:
+        """Return once all passes that the first policy lets through; no more did before."""
 
     def set(self, policy: NetworkPolicy) -> None:
         """Let through what ``policy`` says from now on.

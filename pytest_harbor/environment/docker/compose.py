@@ -160,6 +160,7 @@ class ComposeEnvironment(NetworkedBox):
         self._put_first_files(adjusted.copies)
         if self._is_gated:
             self._network.admit(self._project.networked(), attached=False)
+            self._network.settle()
         if guard is not None:
             guard.require(deadline, self._spec.gateway_image)
         up = ("up", "--detach", "--no-build", "--pull", "never", "--no-recreate")

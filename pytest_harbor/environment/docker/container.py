@@ -110,6 +110,7 @@ class DockerEnvironment(NetworkedBox):
                 f"{self._name}: did not start within {timeout_sec:g} s; raise "
                 "[environment].build_timeout_sec or --harbor-build-timeout-multiplier"
             )
+        self._network.settle()
         self._runner = CommandRunner(self._engine, self._name, shell)
         self._lacks_first_files = True
 
@@ -124,6 +125,8 @@ class DockerEnvironment(NetworkedBox):
         for shell in (known,) if known else ("sh", "bash"):
             self._create(image, shell)
             self._network.admit([self._name], attached=True)
+            if image.has_entrypoint:
+                self._network.settle()  # a program of the image's may use the network at once
             refusal = self._try_start(shell)
             if not refusal:
                 self._engine.cache.shells[image.id] = shell

@@ -15,7 +15,7 @@ from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import EnvironmentFault, HarborError
 from pytest_harbor.result.network import RefusedConnection
-from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.task.network import NetworkPolicy, distinct
 
 if TYPE_CHECKING:
     from pytest_harbor.environment.docker.gateway.gateway import Gateway
@@ -40,9 +40,15 @@ class GatewayNetwork(BoxNetwork):
             require_uplink(self._engine, self._uplink)
         pool = gateways(self._engine, self._uplink, self._image)
         worker = ThreadPoolExecutor(1, "pytest-harbor-gateway")
-        acquired = self._acquired = worker.submit(pool.acquire, deadline)
-        self._enforced = worker.submit(lambda: acquired.result().enforce(self._current))
+        self._acquired = worker.submit(pool.acquire, deadline)
+        self._enforced = worker.submit(self._enforce_first)
         worker.shutdown(wait=False)
+
+    def _enforce_first(self) -> None:
+        first, *later = distinct(self._policies)
+        self._gateway.enforce(first)
+        for policy in later[:1]:
+            self._gateway.prepare(policy)
 
     def join(self, image: str, deadline: Deadline) -> None:
         """Have the gateway's network; its policy may not hold yet."""
@@ -57,13 +63,18 @@ class GatewayNetwork(BoxNetwork):
         return self._acquired.result()
 
     def admit(self, containers: Sequence[str], *, attached: bool) -> None:
+        """Wait until the first policy holds, if it forbids anything: a gateway comes up closed."""
+        if not self._current.is_open:
+            self.settle()
+        if not attached:
+            for container in containers:
+                connect(self._engine, container, self.name)
+
+    def settle(self) -> None:
         """Wait until the first policy holds."""
         if self._enforced is not None:
             self._enforced.result()
         self._is_sound = True
-        if not attached:
-            for container in containers:
-                connect(self._engine, container, self.name)
 
     def _change(self, policy: NetworkPolicy) -> None:
         self._is_sound = False

@@ -306,8 +306,9 @@ def boot(router: str, length: str, uplink_gateway: str, uplink_address: str, rul
     uplink = found[uplink_address]
     (task,) = (name for name in found.values() if name not in ("lo", uplink))
     _run(["nft", "-f", "-"], rules)
-    _run(["ip", "addr", "add", f"{router}/{length}", "dev", task])
-    _run(["ip", "route", "replace", "default", "via", uplink_gateway, "dev", uplink])
+    address = f"addr add {router}/{length} dev {task}"
+    route = f"route replace default via {uplink_gateway} dev {uplink}"
+    _run(["ip", "-batch", "-"], f"{address}\n{route}\n")
     with open("/etc/passwd", encoding="utf-8") as users:
         user = next(line.split(":")[2] for line in users if line.startswith("haproxy:"))
     return f"{task} {uplink} {user}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from pytest_harbor.environment.docker.attach import Deadline
@@ -67,13 +68,21 @@ def close_gateways(engine: Engine) -> None:
     with _making_pools:
         pools: dict[object, GatewayPool] = engine.__dict__.pop("_harbor_gateways", {})
         guard: Guard | None = engine.__dict__.pop("_harbor_guard", None)
-    for pool in pools.values():
+    # The trials' boxes are gone: what has no box behind it may outlive the guard's rules.
+    with ThreadPoolExecutor(2, "pytest-harbor-gateway") as together:
+        closing = [together.submit(guard.close)] if guard is not None else []
+        closing.append(together.submit(_close_all, engine, list(pools.values())))
+    for one in closing:
+        one.result()
+
+
+def _close_all(engine: Engine, pools: Iterable[GatewayPool]) -> None:
+    """The gateways, then what they stand on."""
+    for pool in pools:
         pool.close()
     own = engine.__dict__.pop("_harbor_uplink", None)
     if own is not None:
         remove_network(engine, own.name)
-    if guard is not None:
-        guard.close()
 
 
 class GatewayPool:
