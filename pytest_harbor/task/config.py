@@ -50,8 +50,9 @@ class _PhaseNetwork(_Table):
     @model_validator(mode="after")
     def _check_network(self) -> _PhaseNetwork:
         if self.allowed_hosts is not None and self.network_mode is None:
-            raise ValueError('allowed_hosts needs network_mode = "allowlist" beside it')
-        _check_hosts_have_a_list(self.network_mode, self.allowed_hosts)
+            raise _hosts_without_a_list(" beside it")
+        if self.allowed_hosts and self.network_mode != "allowlist":
+            raise _hosts_without_a_list(f", got {self.network_mode!r}")
         return self
 
     @property
@@ -62,9 +63,9 @@ class _PhaseNetwork(_Table):
         return network_policy(self.network_mode, self.allowed_hosts)
 
 
-def _check_hosts_have_a_list(mode: str | None, hosts: tuple[str, ...] | None) -> None:
-    if hosts and mode != "allowlist":
-        raise ValueError(f'allowed_hosts needs network_mode = "allowlist", got {mode!r}')
+def _hosts_without_a_list(found: str) -> PydanticCustomError:
+    message = f'allowed_hosts needs network_mode = "allowlist"{found}'
+    return PydanticCustomError("expected", message, {"field": "allowed_hosts"})
 
 
 class Author(_Table):
@@ -155,7 +156,10 @@ class EnvironmentConfig(_Table):
 
     @model_validator(mode="after")
     def _check_network(self) -> EnvironmentConfig:
-        _check_hosts_have_a_list(self.network_mode, self.allowed_hosts)
+        if self.allowed_hosts and self.network_mode != "allowlist":
+            given = "network_mode" in self.model_fields_set
+            default = "" if given else ", which it is where nothing is said"
+            raise _hosts_without_a_list(f", got {self.network_mode!r}{default}")
         return self
 
     @property
@@ -198,10 +202,10 @@ class VerifierConfig(_PhaseNetwork):
     @model_validator(mode="after")
     def _check_mode(self) -> VerifierConfig:
         if self.environment_mode == "shared" and self.environment is not None:
-            raise ValueError(
-                'environment_mode = "shared" contradicts the table environment; '
-                'write "separate" or remove the table'
+            message = (
+                '"shared" contradicts the table environment; write "separate" or remove the table'
             )
+            raise PydanticCustomError("expected", message, {"field": "environment_mode"})
         return self
 
     @property

@@ -35,6 +35,9 @@ def config_findings(error: ValidationError, data: Mapping[str, Any]) -> list[Fin
 
 def _finding(details: ErrorDetails, data: Mapping[str, Any]) -> Finding:
     location = _as_written(details["loc"], data)
+    # Of fields that do not go together, the one to look at.
+    if field := details.get("ctx", {}).get("field"):
+        location = (*location, field)
     message = _message(details, location)
     parent = value_at(data, location[:-1])
     if isinstance(parent, dict) and location:

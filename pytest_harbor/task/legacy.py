@@ -133,5 +133,10 @@ def _move_allow_internet(
 
 
 def _outvoted(table: dict[str, Any], is_allowed: bool) -> str:
+    """As in Harbor, the newer keys count alone; that a box is open by it must not be missed."""
     winner = "network_mode" if "network_mode" in table else "allowed_hosts"
-    return f"{shown(is_allowed)} is ignored because {winner} stands beside it; remove one of them"
+    ignored = f"{shown(is_allowed)} is ignored because {winner} stands beside it"
+    if not is_allowed and table.get("network_mode", "public") != "no-network":
+        holds = table.get("network_mode", "public")
+        ignored += f", and the policy is {shown(holds)}: the network is not closed"
+    return f"{ignored}; remove one of them"

@@ -187,6 +187,14 @@ def test_what_the_run_allows_stands_beside_what_comes_of_it(make_task: Any) -> N
     assert task_network(task).within(denied).as_json() == {**asked, **told}
 
 
+def test_a_run_that_is_restricted_by_two_places_shows_both(make_task: Any) -> None:
+    parts = (("in the ini file", "no-network"), ("on the command line", "allowlist a.example"))
+    run = NetworkPolicy("no-network", parts=parts)
+    shown = task_network(read_task(make_task())).within(run).as_json()
+    assert (shown["run"], shown["run_parts"]) == ("no-network", dict(parts))
+    assert run.same_as(CLOSED)
+
+
 def test_nothing_that_a_fixture_says_opens_what_the_run_closes(
     make_task: Any, tmp_path: Path
 ) -> None:

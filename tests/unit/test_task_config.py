@@ -176,9 +176,17 @@ def test_values_are_read_as_harbor_reads_them(text: str, path: str, expected: ob
             "expected 'linux' or 'windows', got 'macos'",
         ),
         ("agent.user = []", "agent.user", "expected a user's name or number, got []"),
-        ("agent.allowed_hosts = []", "agent", "allowed_hosts needs network_mode"),
-        ('environment.allowed_hosts = ["a.b"]', "environment", "allowed_hosts needs network_mode"),
-        ('agent = {network_mode = "public", allowed_hosts = ["a.b"]}', "agent", "got 'public'"),
+        ("agent.allowed_hosts = []", "agent.allowed_hosts", '"allowlist" beside it'),
+        (
+            'environment.allowed_hosts = ["a.b"]',
+            "environment.allowed_hosts",
+            "got 'public', which it is where nothing is said",
+        ),
+        (
+            'agent = {network_mode = "public", allowed_hosts = ["a.b"]}',
+            "agent.allowed_hosts",
+            "allowed_hosts needs network_mode = \"allowlist\", got 'public'",
+        ),
         (
             "environment.tpu = {type = 'x', topology = '0x2'}",
             "environment.tpu.topology",
@@ -226,7 +234,7 @@ def test_values_are_read_as_harbor_reads_them(text: str, path: str, expected: ob
         ),
         (
             "verifier = {environment_mode = 'shared', environment = {}}",
-            "verifier",
+            "verifier.environment_mode",
             'write "separate"',
         ),
         ("environment.memory = '2GB'", "environment.memory", "expected a size as '2G'"),
@@ -457,12 +465,14 @@ def findings_of(text: str) -> list[Finding]:
         (
             "environment = {allow_internet = false, network_mode = 'public'}",
             "environment.allow_internet",
-            "false is ignored because network_mode stands beside it",
+            "false is ignored because network_mode stands beside it, and the policy is 'public': "
+            "the network is not closed; remove one of them",
         ),
         (
             "environment = {allow_internet = false, allowed_hosts = []}",
             "environment.allow_internet",
-            "false is ignored because allowed_hosts",
+            "false is ignored because allowed_hosts stands beside it, and the policy is 'public': "
+            "the network is not closed; remove one of them",
         ),
         (
             "multi_step_reward_strategy = 'final'",

@@ -101,6 +101,25 @@ def test_strict_accepts_a_sound_task_in_an_old_spelling(make_task: Write) -> Non
     )
 
 
+HOSTS_WITHOUT_A_LIST = [
+    ("[agent]\ntimeout_sec = 5\n\nallowed_hosts = ['a.b']\n", 4),
+    ("[environment]\ncpus = 1\nallowed_hosts = [\n  'a.b',\n]\n", 3),
+    ("[[steps]]\nname = 'a'\n[steps.verifier]\ntimeout_sec = 5\nallowed_hosts = []\n", 5),
+    ("[verifier]\n[verifier.environment]\ncpus = 1\nallowed_hosts = ['a.b']\n", 4),
+    ("[agent]\nnetwork_mode = 'public'\nuser = 'x'\nallowed_hosts = ['a.b']\n", 4),
+    ("agent.user = 'x'\nagent.allowed_hosts = ['a.b']\n", 2),
+]
+
+
+@pytest.mark.parametrize(("toml", "line"), HOSTS_WITHOUT_A_LIST)
+def test_hosts_without_a_list_are_told_with_their_line(
+    make_task: Write, toml: str, line: int
+) -> None:
+    problem = only_error(make_task(toml=f"={toml}"))
+    assert "allowed_hosts needs network_mode" in problem.message
+    assert (problem.line, problem.field.rpartition(".")[2]) == (line, "allowed_hosts")
+
+
 # --- task.toml as a file
 
 
