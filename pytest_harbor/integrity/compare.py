@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_harbor.environment.base import Change, Environment
 from pytest_harbor.errors import HarborError
 from pytest_harbor.integrity.packages import PackageFiles
+from pytest_harbor.integrity.planted import PLACES, planted_findings
 from pytest_harbor.integrity.reading import MAX_READ, BoxFiles, text_of
 from pytest_harbor.integrity.watched import (
     ALTERNATIVES,
@@ -30,7 +31,7 @@ from pytest_harbor.integrity.watched import (
     watch,
 )
 from pytest_harbor.result.integrity import IntegrityFinding, Level
-from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR, VERIFIER_LOGS
+from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR
 
 if TYPE_CHECKING:
     from pytest_harbor.integrity.settings import Settings
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _MIN_UVX_BYTES = 200 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
-_PLACES = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
 _HELD = (TESTS_DIR, LOGS_DIR, SOLUTION_DIR)
 
 
@@ -59,13 +59,22 @@ class Comparison:
     unseen: list[str] = field(default_factory=list)
 
 
-def compare(changes: Sequence[Change], environment: Environment) -> Comparison:
+def compare(
+    changes: Sequence[Change], environment: Environment, tests: Collection[str] = ()
+) -> Comparison:
     """Judge every change that a verifier may rely on.
+
+    Args:
+        changes: Since the image.
+        environment: Where they are.
+        tests: Paths that the task's tests will have.
 
     Raises:
         EnvironmentLostError: The box is gone.
     """
-    return _Judge(changes, environment).judge()
+    judge = _Judge(changes, environment)
+    judge.judge()
+    return judge.result(tests)
 
 
 class _Judge:
@@ -81,7 +90,7 @@ class _Judge:
         self._packages = PackageFiles(changes, self._files)
         self._result = Comparison()
 
-    def judge(self) -> Comparison:
+    def judge(self) -> None:
         for change in self._changes:
             self._judge_link(change)
             watched = watch(change.path, self._workdir) or self._in_path(change.path)
@@ -92,6 +101,9 @@ class _Judge:
             self._result.findings.append(
                 IntegrityFinding("unreadable", "suspicious", message, path)
             )
+
+    def result(self, tests: Collection[str]) -> Comparison:
+        self._result.findings += planted_findings(self._changes, tests, self._files.read)
         if self._files.reads > MAX_READ:
             self._result.unseen.append(
                 f"{self._files.reads - MAX_READ} of the files that a verifier may rely on: too many"
@@ -105,15 +117,11 @@ class _Judge:
         return Watched("program", name) if found else None
 
     def _judge_link(self, change: Change) -> None:
-        if change.type == "link" and change.path in _PLACES:
-            message = "is a link, where tests and rewards are laid out"
-            self._add(change, "link-in-place", "suspicious", message)
-        elif change.type == "link" and change.kind == "changed" and holds_code(change.path):
-            # A folder cannot be had from the image alone: nothing is undone here.
-            message = f"{change.path} is a link now, and programs or settings are found there"
-            self._result.findings.append(
-                IntegrityFinding("path-shadow", "suspicious", message, change.path)
-            )
+        if change.path in PLACES:
+            return
+        if change.type == "link" and change.kind == "changed" and holds_code(change.path):
+            message = f"is a link to {change.target[:200]!r} now; programs or settings are there"
+            self._add(change, "path-shadow", "suspicious", message)
         elif change.target:
             folder = posixpath.dirname(change.path)
             target = posixpath.normpath(posixpath.join(folder, change.target))

@@ -15,12 +15,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_harbor.integrity import planted
 from pytest_harbor.result.integrity import IntegrityFinding
 
 _MAX_FILES = 500
 _MAX_BYTES = 1024 * 1024
 
-_HARMLESS = {"link-in-place", "link-to-verifier"}
+_HARMLESS = {*planted.CODES, "link-to-verifier"}
 # Files that scripts write by their name or by a tool. Programs are no part of this: every
 # script names some.
 _WRITTEN = {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
-from pytest_harbor.errors import HarborError, OptionError
+from pytest_harbor.errors import EnvironmentFault, HarborError, OptionError
 from pytest_harbor.plugin.job import Job
 from pytest_harbor.task.network import NetworkMode, NetworkPolicy
 from pytest_harbor.trial.network_plan import NetworkPlan, task_network
@@ -55,8 +55,17 @@ class ItemTrial:
             raise
 
     def run(self, environment: Environment, verifier: Verifier) -> TrialResult:
-        """Run the phases after the start; settle what the item reports."""
-        result = self.trial.run(environment, verifier)
+        """Run the phases after the start; settle what the item reports.
+
+        A box that was tampered with until it broke is the agent's failure, no error.
+        """
+        try:
+            result = self.trial.run(environment, verifier)
+        except EnvironmentFault as error:
+            broken = self.fail(error)
+            if not broken.evaded:
+                raise
+            return broken
         self._settled(result)
         return result
 

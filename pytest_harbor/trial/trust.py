@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from pytest_harbor.environment.base import Environment, RunningProcess
+from pytest_harbor.environment.base import Change, Environment, RunningProcess
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
     BoxTooLargeError,
@@ -27,6 +27,8 @@ from pytest_harbor.integrity.compare import Comparison, compare
 from pytest_harbor.integrity.late import late_findings
 from pytest_harbor.integrity.leftovers import laid_out_in_image, tests_in_image
 from pytest_harbor.integrity.outcome import outcome_findings
+from pytest_harbor.integrity.planted import CODES as PLANTED
+from pytest_harbor.integrity.planted import PLACES, paths_of_tests
 from pytest_harbor.result.integrity import IntegrityFinding, IntegrityReport
 from pytest_harbor.result.work import Work
 from pytest_harbor.task.layout import LOGS_DIR, SOLUTION_DIR, TESTS_DIR, VERIFIER_LOGS
@@ -75,6 +77,7 @@ class Trust:
         self._record = record
         self._watches = False
         self._in_image: Sequence[IntegrityFinding] = ()
+        self._tests = paths_of_tests([folder for work in plan.works for folder in work.tests])
         options = plan.options
         self._isolates = options.isolate and not needs_services(plan.task, options.isolate_except)
 
@@ -165,7 +168,7 @@ class Trust:
         """
         look = self._look(environment)
         work.integrity = look.report
-        context = self._free_logs(look, environment, context, work)
+        context = self._free_places(look, environment, context, work)
         if self._isolates:
             return self._in_fork(plan, look, environment, verifier, context, observed_fork)
         enter()
@@ -202,7 +205,7 @@ class Trust:
             look.running = environment.left_running()
             changes = environment.changes()
             if changes is not None:
-                look.comparison = compare(changes, environment)
+                look.comparison = compare(changes, environment, self._tests)
         except EnvironmentLostError:
             raise
         except (EnvironmentFault, UnsupportedError) as error:
@@ -212,7 +215,7 @@ class Trust:
             look.report.unseen.append("processes that the agent left: this backend cannot tell")
         if changes is None:
             look.report.unseen.append("files that differ from the image: this backend cannot tell")
-        elif any(one.kind != "deleted" for one in changes) and not any(one.type for one in changes):
+        elif _tells_no_types(changes):
             look.report.unseen.append("links among the changed files: this backend cannot tell")
         look.report.findings += look.comparison.findings
         look.report.unseen += look.comparison.unseen
@@ -227,16 +230,21 @@ class Trust:
             message = f"{count} of the agent's processes ran on, as {look.report.left_running[0]!r}"
             look.report.findings.append(IntegrityFinding("left-running", "information", message))
 
-    def _free_logs(
+    def _free_places(
         self, look: Look, environment: Environment, context: VerifierContext, work: Work
     ) -> VerifierContext:
-        """Bring the agent's logs home first where ``/logs`` is not what it should be."""
-        links = [one for one in look.report.findings if one.code == "link-in-place"]
-        if any(one.path == LOGS_DIR for one in links):
+        """Bring the agent's logs home first where ``/logs`` is not what it should be.
+
+        Below it, and in the tests' place, whoever grades makes everything anew.
+        """
+        found = {one.path for one in look.report.findings if one.code in PLANTED}
+        if LOGS_DIR in found:
             context = self._bring_home(environment, context, work)
             environment.clear([LOGS_DIR])
             environment.clear(_LOG_FOLDERS)
-        self._undone(look, {one.path for one in links})
+        if not context.tests:
+            found = {path for path in found if not path.startswith(TESTS_DIR)}
+        self._undone(look, found)
         return context
 
     def _bring_home(
@@ -350,3 +358,9 @@ class Trust:
                 box.stop()
             except EnvironmentFault as error:
                 self._record.note(f"the verifier's box could not be removed: {error}")
+
+
+def _tells_no_types(changes: Sequence[Change]) -> bool:
+    """Whether links cannot be told from files; what the places hold is looked at in any case."""
+    lasting = [one for one in changes if one.kind != "deleted" and one.path not in PLACES]
+    return bool(lasting) and not any(one.type for one in lasting)

@@ -1,5 +1,7 @@
 """What the agent may see, and what it may not leave behind (cases 5, 17, 18)."""
 
+import hashlib
+
 import pytest
 
 pytestmark = pytest.mark.docker
@@ -50,6 +52,12 @@ def test_files_planted_among_the_verifiers_are_gone(make_task, run_tasks):
     ran.run.assert_outcomes(failed=1)
     assert (ran.folder() / "verifier" / "test-stdout.txt").read_text() == ""
     assert not (ran.folder() / "verifier" / "ctrf.json").exists()
+    forged, others = ran.one()["pytest_harbor"]["integrity"]["findings"]
+    assert (forged["code"], forged["level"]) == ("planted-file", "suspicious")
+    assert forged["path"] == "/logs/verifier/reward.json"
+    assert forged["found"] == hashlib.sha256(b'{"reward": 1}\n').hexdigest()
+    assert forged["remedied"]
+    assert (others["code"], others["level"]) == ("planted-file", "information")
 
 
 def test_agent_sees_neither_solution_nor_tests(make_task, run_tasks):

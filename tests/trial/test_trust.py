@@ -134,17 +134,27 @@ def test_a_task_that_needs_its_services_keeps_them(make_task, run_tasks, how):
     assert integrity(ran)["grading"] == "private"
 
 
-@pytest.mark.parametrize("place", ["/logs", "/tests", "/logs/verifier"])
-def test_links_in_the_verifiers_place_are_replaced(make_task, run_tasks, place):
+PLANTED = {
+    "/logs": "mkdir /trap; rm -rf /logs; ln -s /trap /logs",
+    "/tests": "mkdir /trap; ln -s /trap /tests",
+    "/logs/verifier": "rm -rf /logs/verifier; mkfifo /logs/verifier",
+}
+
+
+@pytest.mark.parametrize("mode", ["shared", "isolated"])
+@pytest.mark.parametrize("place", PLANTED)
+def test_what_stands_in_the_verifiers_place_is_replaced(make_task, run_tasks, place, mode):
     make_task()
+    args = ["--harbor-isolate"] if mode == "isolated" else []
     ran = run_tasks(
-        "tasks",
-        f"--harbor-agent-command=echo ok > /app/out.txt; rm -rf {place}; mkdir /trap;"
-        f" ln -s /trap {place}",
+        "tasks", f"--harbor-agent-command=echo ok > /app/out.txt; {PLANTED[place]}", *args
     )
     ran.run.assert_outcomes(passed=1)
-    assert codes(ran) == {"link-in-place"}
-    assert all(one["remedied"] for one in integrity(ran)["findings"])
+    assert integrity(ran)["grading"] == mode
+    (found,) = integrity(ran)["findings"]
+    assert found["remedied"]
+    assert found["path"] == place
+    assert ("a link to '/trap'" in found["message"]) is (place != "/logs/verifier")
 
 
 def test_what_changes_while_it_is_graded_is_told_from_the_verifiers_own(make_task, run_tasks):

@@ -34,7 +34,8 @@ def test_a_trial_whose_grading_the_agent_broke_counts_as_not_passed(
 ):
     make_task()
     ran = run_tasks("tasks", f"--harbor-agent-command={tampering}")
-    assert ran.run.parseoutcomes().get("passed", 0) == 0
+    ran.run.assert_outcomes(failed=1)
+    ran.run.stdout.no_fnmatch_line("ERROR *")
     result = ran.one()
     found = result["pytest_harbor"]["integrity"]["findings"]
     assert code in {one["code"] for one in found if one["level"] == "suspicious"}

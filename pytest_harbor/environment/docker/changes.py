@@ -14,13 +14,17 @@ import os
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from pytest_harbor.environment.base import Change
 from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.transfer import FOLDER, LINK, Transfer
 from pytest_harbor.errors import EnvironmentFault
+from pytest_harbor.task.layout import LOGS_DIR, TESTS_DIR, VERIFIER_LOGS
 
 MAX_ENTRIES = 300_000
+_LOOKED_AT = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
 _MAX_DEPTH = 200
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -48,11 +52,21 @@ def find_changes(engine: Engine, container: str) -> list[Change]:
 
 
 def changes_by_engine(engine: Engine, container: str) -> list[Change]:
-    """What the engine says; it tells no types."""
+    """What the engine says; it tells no types, which are asked for where most depends on them."""
     with engine.errors(f"comparing {container} with its image", EnvironmentFault):
         answer = engine.api.diff(container) or ()
     found = [Change(each["Path"], _KINDS[each["Kind"]]) for each in answer]
-    return sorted(found, key=lambda change: change.path)
+    transfer = Transfer(engine, container)
+    told = [_with_type(one, transfer) if one.path in _LOOKED_AT else one for one in found]
+    return sorted(told, key=lambda change: change.path)
+
+
+def _with_type(change: Change, transfer: Transfer) -> Change:
+    status = transfer.status(change.path)
+    if status is None:
+        return change
+    kinds: Mapping[str, FileType] = {"": "file", FOLDER: "folder", LINK: "link"}
+    return replace(change, type=kinds.get(status.kind, "other"), target=status.target)
 
 
 def walk_layers(upper: str, lowers: Sequence[str]) -> list[Change]:

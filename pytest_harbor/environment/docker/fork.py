@@ -30,7 +30,7 @@ from pytest_harbor.errors import (
     UnsupportedError,
 )
 from pytest_harbor.result.network import RefusedConnection
-from pytest_harbor.task.layout import TESTS_DIR, VERIFIER_LOGS
+from pytest_harbor.task.layout import LOGS_DIR, TESTS_DIR, VERIFIER_LOGS
 from pytest_harbor.task.network import NetworkPolicy
 
 MAX_COPY_BYTES = 32 * 1024**3
@@ -231,8 +231,11 @@ class ForkedEnvironment(DockerEnvironment):
         own = Transfer(self._engine, self._name)
         with closing(UploadArchive()) as archive:
             restoration = Restoration(self._box.image_files().transfer, own, archive)
-            restoration.restore(self.restored)
-            restoration.remove(self.removed)
+            restoration.restore(_outside(self.restored))
+            restoration.remove(_outside(self.removed))
+            for folder in (LOGS_DIR, *LOG_FOLDERS):
+                if not own.is_folder(folder):
+                    archive.add_cleared_folder(folder, 0o777)
             for folder in LOG_FOLDERS:
                 archive.add_folder(folder, 0o777)
             for folder in (TESTS_DIR, VERIFIER_LOGS):
@@ -262,6 +265,13 @@ class ForkedEnvironment(DockerEnvironment):
 
 class _GoneError(Exception):
     pass
+
+
+def _outside(paths: Collection[str]) -> list[str]:
+    """Those that do not lie where everything is made anew in any case."""
+    anew = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
+    below = (f"{TESTS_DIR}/", f"{VERIFIER_LOGS}/")
+    return [path for path in paths if path not in anew and not path.startswith(below)]
 
 
 def _mount(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,9 +6,7 @@ import posixpath
 from collections.abc import Collection, Iterator
 
 from pytest_harbor.environment.docker.archive import UploadArchive
-from pytest_harbor.environment.docker.transfer import FileStatus, Transfer
-
-_FOLDER = "a folder"
+from pytest_harbor.environment.docker.transfer import FOLDER, FileStatus, Transfer
 
 
 class Restoration:
@@ -61,7 +59,7 @@ class Restoration:
 
     def _copy(self, path: str, wanted: FileStatus) -> None:
         self._whole.append(path)
-        if wanted.kind == _FOLDER:
+        if wanted.kind == FOLDER:
             self._archive.add_bytes(path, b"", 0o600)
         for member, tar in self._image.members(path):
             name = member.name.partition("/")[2]

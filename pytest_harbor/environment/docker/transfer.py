@@ -31,10 +31,11 @@ _MISSING = re.compile(r"could not find the file|: no such file or directory$", r
 
 STATUS_HEADER = "X-Docker-Container-Path-Stat"
 LINK = "a link"
+FOLDER = "a folder"
 
 # The engine writes a file's mode as Go does, whose kinds are flags at the top.
 _GO_KINDS = {
-    1 << 31: "a folder",
+    1 << 31: FOLDER,
     1 << 27: LINK,
     1 << 26: "a device",
     1 << 25: "a named pipe",
@@ -143,6 +144,11 @@ class Transfer:
         with self._engine.errors(f"looking at {path}", TransferError):
             response = self._engine.api.look_at(self._container, posixpath.normpath(path))
         return FileStatus.of(response) if STATUS_HEADER in response.headers else None
+
+    def is_folder(self, path: str) -> bool:
+        """Whether a folder is at a path, and no link to one."""
+        status = self.status(path)
+        return status is not None and status.kind == FOLDER
 
     def members(self, path: str) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
         """What the engine packs of a path, each entry to be read before the next."""
