@@ -13,7 +13,12 @@ from pytest_harbor.environment.docker.compose import ComposeEnvironment, Compose
 from pytest_harbor.environment.docker.gateway.pool import close_gateways
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import DEFAULT_PIDS_LIMIT
-from pytest_harbor.errors import EnvironmentFault, OptionError, UnsupportedError
+from pytest_harbor.errors import (
+    EnvironmentFault,
+    EnvironmentStartError,
+    OptionError,
+    UnsupportedError,
+)
 from pytest_harbor.task.network import Endpoint, NetworkPolicy
 
 OPEN, CLOSED = NetworkPolicy(), NetworkPolicy("no-network")
@@ -149,7 +154,7 @@ def test_a_policy_that_was_not_asked_for_changes_nothing(make_box: MakeBox, serv
 
 def test_a_missing_uplink_is_named(make_box: MakeBox) -> None:
     box = make_box(network=(OPEN,), uplink="no-such-network")
-    with pytest.raises(UnsupportedError, match=r"'no-such-network'.*docker network ls"):
+    with pytest.raises(EnvironmentStartError, match=r"'no-such-network'.*docker network ls"):
         box.start()
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_harbor.environment.docker.compose_cli import dump_model, parse_model
-from pytest_harbor.environment.docker.compose_model import Settings, adjust
+from pytest_harbor.environment.docker.compose_model import Settings, adjust, name_servers
 
 VERIFIER_LOGS = "/private/logs/verifier"
 SETTINGS = Settings(
@@ -25,6 +25,20 @@ SETTINGS = Settings(
 def main_of(main: dict[str, Any], **settings: Any) -> dict[str, Any]:
     adjusted = adjust({"services": {"main": main}}, replace(SETTINGS, **settings))
     return adjusted.model["services"]["main"]
+
+
+def test_gated_services_ask_the_given_servers_below_no_domain() -> None:
+    model = {
+        "services": {
+            "main": {"dns": ["192.0.2.1"], "dns_search": ["corp.example"], "dns_opt": ["rotate"]},
+            "alone": {"network_mode": "none"},
+        }
+    }
+    name_servers(model, ["198.51.100.1"], ["timeout:1"])
+    assert model["services"] == {
+        "main": {"dns": ["198.51.100.1"], "dns_search": ["."], "dns_opt": ["timeout:1"]},
+        "alone": {"network_mode": "none"},
+    }
 
 
 def test_nothing_that_parallel_trials_would_share_is_left() -> None:

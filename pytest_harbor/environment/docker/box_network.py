@@ -205,7 +205,7 @@ def network_of(engine: Engine, box: str, spec: ContainerSpec) -> BoxNetwork:
 
 
 def require_uplink(engine: Engine, name: str) -> None:
-    """Raise UnsupportedError where the engine has no such network."""
+    """Raise EnvironmentStartError where the engine has no such network, or no more."""
     if name in engine.cache.networks:
         return
     with engine.errors(f"looking at the network {name!r}", EnvironmentStartError):
@@ -214,7 +214,7 @@ def require_uplink(engine: Engine, name: str) -> None:
         except APIError as error:
             if error.status_code != 404:
                 raise
-            raise UnsupportedError(
+            raise EnvironmentStartError(
                 f"the engine has no network {name!r} to reach the outside through; "
                 "`docker network ls` shows those that it has"
             ) from error
