@@ -119,6 +119,19 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Secrets of a trial are in no report."""
+    report = yield
+    if isinstance(item, collect.TrialItem) or "harbor" in getattr(item, "fixturenames", ()):
+        from pytest_harbor.plugin.redaction import clean_report
+
+        clean_report(item, report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Once all else has ended, workers too: remove what is left of this run."""
     try:

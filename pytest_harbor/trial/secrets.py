@@ -15,13 +15,16 @@ MIN_SECRET_CHARS = 4
 # a reward least of all.
 _COMMON_WORDS = frozenset({"true", "false", "null", "none"})
 _CHUNK = 64 * 1024
+_MAX_LINES = 200
+_MIN_LINE_CHARS = 16
 
 
 class Redactor:
     """Replaces every known secret by ``[REDACTED]``.
 
-    A secret is known as it is and as JSON writes it. Where secrets overlap, all that
-    belongs to any of them goes, and one ``[REDACTED]`` stands for it.
+    A secret is known as it is and as JSON and Python write it; of one with many lines, each
+    long line is one. Where secrets overlap, all that belongs to any of them goes, and one
+    ``[REDACTED]`` stands for it.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -30,7 +33,8 @@ class Redactor:
 
     def add(self, secrets: Iterable[str]) -> None:
         """Hide more values, in what comes from now on."""
-        known = [secret for secret in secrets if _is_worth_hiding(secret)]
+        whole = [part for secret in secrets for part in (secret, *_lines(secret))]
+        known = [secret for secret in whole if _is_worth_hiding(secret)]
         forms = {form for secret in known for form in _forms(secret)}
         self._texts = sorted({*self._texts, *forms})
         self._bytes = [text.encode("utf-8", "surrogateescape") for text in self._texts]
@@ -112,10 +116,21 @@ def _is_worth_hiding(secret: str) -> bool:
     return len(secret) >= MIN_SECRET_CHARS and secret.lower() not in _COMMON_WORDS
 
 
+def _lines(secret: str) -> Iterator[str]:
+    """The lines of a key that has many: logs and tracebacks put something before each."""
+    lines = secret.splitlines()
+    if 1 < len(lines) <= _MAX_LINES:
+        yield from (line.strip() for line in lines if len(line.strip()) >= _MIN_LINE_CHARS)
+
+
 def _forms(secret: str) -> Iterator[str]:
     yield secret
     yield json.dumps(secret)[1:-1]
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    # As Python shows it: within a longer text either quote may be around it.
+    parts = [repr('"' + part)[2:-1] for part in secret.split("'")]
+    yield "'".join(parts)
+    yield "\\'".join(parts)
 
 
 def _spans(data: AnyStr, secrets: Iterable[AnyStr]) -> Iterator[tuple[int, int]]:

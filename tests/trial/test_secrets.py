@@ -1,16 +1,22 @@
 """Values that must not be seen are seen nowhere (case 35)."""
 
+import json
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 import pytest
+
+from tests.model_server import ModelServer, Turn
 
 pytestmark = pytest.mark.docker
 
 SECRET = "s3cr3t-value"
 
 
-@pytest.mark.parametrize("workers", [[], ["-n1"]])
-def test_secret_is_in_nothing_that_a_run_writes(
-    make_task, run_tasks, pytester, monkeypatch, workers
-):
+def test_secret_is_in_nothing_that_a_run_writes(make_task, run_tasks, pytester, monkeypatch):
     monkeypatch.setenv("MY_TOKEN", SECRET)
     make_task(
         toml="[verifier.env]\nGRADER_TOKEN = '${MY_TOKEN}'\n",
@@ -28,7 +34,6 @@ def test_secret_is_in_nothing_that_a_run_writes(
         '--harbor-agent-command=echo "agent saw $MY_TOKEN" | tee /app/seen /logs/agent/own.txt',
         "--junitxml=junit.xml",
         "--report-log=report.json",
-        *workers,
         subprocess=True,
     )
     ran.run.assert_outcomes(failed=1)
@@ -47,3 +52,135 @@ def test_values_of_plain_names_are_left_alone(make_task, run_tasks):
         "tasks", "--harbor-agent-env=LEVEL=1", "--harbor-agent-command=echo level $LEVEL 1"
     )
     assert (ran.folder() / "agent" / "command.txt").read_text() == "level 1 1\n"
+
+
+# -- everything at once -------------------------------------------------------------
+
+KEYS = {
+    "MY_TOKEN": "tok-5f1d0c7e9a3b",
+    "QUOTED": "pa\"ss'word\\with <odd> & bytes é",
+    "KEY_FILE": "first-line-of-it\nsecond-line-of-it",
+    "OPENAI_API_KEY": "sk-proj-77d1c0ffee4242",
+}
+AGENTS = """\
+import logging
+import sys
+
+from pytest_harbor import Agent
+
+
+class Leaky(Agent):
+    name = "leaky"
+    model_wires = ("openai",)
+
+    def run(self, instruction, environment, context):
+        values = dict(context.env)
+        for name, value in values.items():
+            print("out", name, value)
+            print("err", name, value, file=sys.stderr)
+            logging.getLogger("leaky").warning("log %s %s", name, value)
+        token = context.model.key
+        print("token", token)
+        environment.exec("env; sleep 2", env={**values, "TOKEN": token})
+        with context.open_log("leaky.txt") as log:
+            environment.exec("env; env >&2", env={**values, "TOKEN": token}, output=log)
+        context.trajectory.user(" ".join([*values.values(), token]))
+        raise RuntimeError(f"could not log in with {values} and {token}")
+
+
+class Unready(Leaky):
+    name = "unready"
+
+    def setup(self, environment, context):
+        key = context.env["MY_TOKEN"]
+        raise ValueError(f"no such account: {key}")
+"""
+CONFTEST = """\
+import pytest
+
+
+@pytest.hookimpl
+def pytest_harbor_before_phase(item, phase, environment):
+    if phase == "verifier" and "broken" in item.nodeid:
+        raise RuntimeError("a broken conftest.py")
+
+
+@pytest.hookimpl
+def pytest_harbor_trial_result(item, result):
+    print("told", result)
+"""
+
+
+@contextmanager
+def watched(found: dict[str, set[str]]) -> Iterator[None]:
+    """Look at processes and containers again and again; keep whatever holds a value."""
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.1):
+            for place, text in [*processes(), *containers()]:
+                for name, value in KEYS.items():
+                    if value in text or json.dumps(value)[1:-1] in text:
+                        found.setdefault(name, set()).add(place)
+            found.setdefault("looked", set()).add("once")
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def processes() -> Iterator[tuple[str, str]]:
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            text = path.read_bytes().decode(errors="replace").replace("\0", " ")
+        except OSError:
+            continue
+        yield text, text
+
+
+def containers() -> Iterator[tuple[str, str]]:
+    names = subprocess.run(["docker", "ps", "-q"], capture_output=True, check=True).stdout.split()
+    seen = subprocess.run(["docker", "inspect", *names], capture_output=True, check=False).stdout
+    yield "docker inspect", seen.decode(errors="replace")
+
+
+def test_no_failure_shows_or_writes_a_value(make_task, run_tasks, pytester, monkeypatch) -> None:
+    pytester.makepyfile(leaks=AGENTS)
+    pytester.makeconftest(CONFTEST)
+    for name in ("fine", "broken"):
+        make_task(name, test="#!/bin/bash\nenv\necho 0 > /logs/verifier/reward.txt\n")
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    given = [f"--harbor-agent-env={name}" for name in KEYS]
+    reports = ["--junitxml=junit.xml", "-o", "junit_logging=all", "--report-log=report.json"]
+    shown = ["-vv", "-rA", "--showlocals", "--tb=long", "--log-level=INFO", "-n2"]
+    found: dict[str, set[str]] = {}
+    with ModelServer(default=Turn(status=401)) as model, watched(found):
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{model.port}/v1")
+        ran = run_tasks(
+            "tasks",
+            "--harbor-agent=leaks:Leaky",
+            "--harbor-agent=leaks:Unready",
+            "--harbor-model=openai/m",
+            *given,
+            *reports,
+            *shown,
+            subprocess=True,
+        )
+    assert "could not log in with" in ran.text
+    assert "no such account: [REDACTED]" in ran.text
+    assert "a broken conftest.py" in ran.text
+    assert found.pop("looked")
+    assert not found
+    written = {str(path): path.read_bytes() for path in pytester.path.rglob("*") if path.is_file()}
+    written["terminal"] = ran.text.encode() + ran.run.stderr.str().encode()
+    token = b"pytest-harbor-"
+    for name, data in written.items():
+        for value in KEYS.values():
+            for form in {value, json.dumps(value)[1:-1], repr(value)[1:-1], *value.split("\n")}:
+                assert form.encode() not in data, (name, form)
+        assert token + b"0" not in data

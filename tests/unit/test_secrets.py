@@ -129,3 +129,21 @@ def test_many_bytes_pass_in_bounded_memory(filler: bytes) -> None:
         assert len(released) <= len(piece) + 600
         size += len(released)
     assert size + len(stream.finish()) == total
+
+
+AWKWARD = 'it\'s "so" \\ odd\tand é\x01'
+
+
+@pytest.mark.parametrize("around", ["", "'", '"', "'\""])
+@pytest.mark.parametrize("write", [str, repr, json.dumps])
+def test_a_secret_is_known_however_python_and_json_write_it(write, around: str) -> None:
+    redactor = Redactor([AWKWARD])
+    text = redactor.text(write(f"{around}{AWKWARD}end"))
+    assert f"{REDACTED}end" in text
+    assert not any(word in text for word in ("it", "so", "odd"))
+
+
+def test_each_long_line_of_a_secret_is_one() -> None:
+    key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkq\nshort\n"
+    assert Redactor([key]).text("E   MIIEvQIBADANBgkq, short") == f"E   {REDACTED}, short"
+    assert Redactor(["a single line that is long"]).text("a single line") == "a single line"
