@@ -65,15 +65,15 @@ Step = Turn | Callable[[dict[str, Any]], Turn]
 class Script:
     """The turns in their order; a function makes its turn of the request."""
 
-    def __init__(self, turns: Sequence[Step], *, default: Turn | None = None) -> None:
+    def __init__(self, turns: Sequence[Step], *, default: Step | None = None) -> None:
         """Take the turns; after the last one ``default`` is said, or the model is done."""
         self._turns = list(turns)
-        self._default = default or Turn()
+        self.default: Step = default or Turn()
         self._lock = threading.Lock()
 
     def next(self, body: dict[str, Any]) -> Turn:
         with self._lock:
-            step = self._turns.pop(0) if self._turns else self._default
+            step = self._turns.pop(0) if self._turns else self.default
         return step if isinstance(step, Turn) else step(body)
 
     def refill(self, turns: Sequence[Step]) -> None:
