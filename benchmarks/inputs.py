@@ -66,6 +66,12 @@ def write_network_tasks(folder: Path, rounds: int, image: str) -> Path:
     return _rooted(folder)
 
 
+def write_network_task(folder: Path, network: str, image: str) -> Path:
+    """Write one task with a kind of network."""
+    _write_task(folder / "hello", image, network)
+    return _rooted(folder)
+
+
 def write_test_files(folder: Path, count: int) -> Path:
     """Write test files of one line, beside one another."""
     folder.mkdir(parents=True)

@@ -30,8 +30,9 @@ two ways.
   of both runs, of all their processes.
 
 *Networks* are trials under each kind of network policy, by turns in one run. The allowlist
-begins with the agent. Its first gateway of a run is made beside the trial; later trials are
-given one that has served.
+begins with the agent. The run's first gateway is made while the trial before it runs; later
+trials are given one that has served. Where there is no trial before it, it is made beside its
+own: so whole runs of one trial are compared as well, wall clock, with the end of all that was made.
 
 Images are built before anything is measured.
 
@@ -58,7 +59,14 @@ from statistics import median
 from typing import Any
 
 from floor import run_floor
-from inputs import NETWORKS, write_flat_tasks, write_network_tasks, write_tasks, write_test_files
+from inputs import (
+    NETWORKS,
+    write_flat_tasks,
+    write_network_task,
+    write_network_tasks,
+    write_tasks,
+    write_test_files,
+)
 from measure import Usage, probed, pytest, scratch
 
 TARGETS = {
@@ -187,8 +195,15 @@ def show_runs(rows: list[dict[str, Any]]) -> None:
 # -- networks ---------------------------------------------------------------------
 
 
-def measure_networks(image: str, rounds: int) -> dict[str, float]:
-    """Trials of each kind of network by turns, in one process; the first gateway is cold."""
+def measure_networks(image: str, rounds: int) -> dict[str, dict[str, float]]:
+    """Trials of each kind of network by turns, in one run; and whole runs of one trial."""
+    return {
+        "Trials": _networks_in_one_run(image, rounds),
+        "Whole runs of one trial": _networks_alone(image, rounds),
+    }
+
+
+def _networks_in_one_run(image: str, rounds: int) -> dict[str, float]:
     with scratch() as folder:
         tasks = write_network_tasks(folder / "tasks", rounds, image)
         probed(tasks, *PLUGIN)  # builds the image, and the gateway's
@@ -200,17 +215,29 @@ def measure_networks(image: str, rounds: int) -> dict[str, float]:
         kind: median(one for run in later for one in run[place :: len(kinds)])
         for place, kind in enumerate(kinds)
     }
-    return {**taken, "allowlist, cold": median(run[kinds.index("allowlist")] for run in runs)}
+    first = median(run[kinds.index("allowlist")] for run in runs)
+    return {**taken, "allowlist, its run's first": first}
 
 
-def show_networks(taken: dict[str, float]) -> None:
-    """Print the table of networks."""
-    print(f"\nTrials by network, median seconds; {TARGETS['network']}")
-    _row("seconds", "ratio", "more", "network")
-    for kind, seconds in taken.items():
-        more = seconds - taken["public"]
-        ratio = seconds / taken["public"]
-        _row(f"{seconds:.3f}", f"{ratio:.2f}", f"{more:+.3f}", f"  {kind}")
+def _networks_alone(image: str, rounds: int) -> dict[str, float]:
+    taken: dict[str, list[float]] = defaultdict(list)
+    with scratch() as folder:
+        tasks = {kind: write_network_task(folder / kind, kind, image) for kind in NETWORKS}
+        for _ in range(rounds):
+            for kind, path in tasks.items():
+                taken[kind].append(probed(path, *PLUGIN).usage.wall)
+    return {kind: median(walls) for kind, walls in taken.items()}
+
+
+def show_networks(tables: dict[str, dict[str, float]]) -> None:
+    """Print the tables of networks."""
+    for title, taken in tables.items():
+        print(f"\n{title} by network, median seconds; {TARGETS['network']}")
+        _row("seconds", "ratio", "more", "network")
+        for kind, seconds in taken.items():
+            more = seconds - taken["public"]
+            ratio = seconds / taken["public"]
+            _row(f"{seconds:.3f}", f"{ratio:.2f}", f"{more:+.3f}", f"  {kind}")
 
 
 # -- calls ------------------------------------------------------------------------
