@@ -19,6 +19,7 @@ from pytest_harbor.environment.docker import (
     sweep_dead,
 )
 from pytest_harbor.environment.docker.client import OWNER_LABEL
+from pytest_harbor.environment.docker.naming import guard_name
 from pytest_harbor.environment.docker.owner import Owner
 from pytest_harbor.task.network import NetworkPolicy
 
@@ -46,6 +47,7 @@ def own_engine() -> Iterator[Engine]:
 
 
 LIVE = """
+from pytest_harbor.environment.docker.naming import guard_name
 from pytest_harbor.environment.docker.owner import Owner
 print(Owner.current().label(), flush=True)
 input()
@@ -180,6 +182,14 @@ def test_a_run_is_removed_whole_and_no_other(
     assert removed.volumes == (volume,)
     assert other.name in names(engine)
     assert not remove_run(own_engine, own_engine.run_id)
+
+
+def test_a_host_guard_goes_after_the_boxes_that_it_guards(engine: Engine, own_engine: Engine):
+    guard, box = guard_name(f"pytest-harbor-{own_engine.run_id}", "abc"), f"{own_engine.run_id}-box"
+    for name in (box, guard):  # the engine lists the newest first
+        config = {"Image": BASE_IMAGE, "Labels": own_engine.labels()}
+        own_engine.api.create_from(config, name)
+    assert remove_run(engine, own_engine.run_id).containers == (box, guard)
 
 
 def test_sweeps_at_the_same_time_do_not_disturb_each_other(

@@ -12,6 +12,8 @@ MAX_NAME_LENGTH = 63
 KEPT_PREFIX = "pytest-harbor-kept-"
 """Labels cannot change after creation, names can: so the name says that a person wants it."""
 
+_GUARD = "-guard-"
+
 
 def slug(text: str, max_length: int = 40) -> str:
     """ASCII letters, digits and single hyphens that recall ``text``; never empty."""
@@ -23,6 +25,21 @@ def slug(text: str, max_length: int = 40) -> str:
 def container_name(hint: str) -> str:
     """A fresh name for one container."""
     return f"{slug(hint, MAX_NAME_LENGTH - 10)}-{secrets.token_hex(4)}"
+
+
+def guard_name(network: str, token: str) -> str:
+    """What the container is called that holds the host guard's rules for some bridges.
+
+    Args:
+        network: Of the run.
+        token: What the names of the bridges have in common.
+    """
+    return f"{network}{_GUARD}{token}"
+
+
+def is_guard(name: str) -> bool:
+    """Whether a container's name says that it holds a host guard's rules."""
+    return _GUARD in name
 
 
 def kept_name(name: str) -> str:

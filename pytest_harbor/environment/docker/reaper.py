@@ -24,11 +24,12 @@ from pytest_harbor.environment.docker.client import (
     explanation,
 )
 from pytest_harbor.environment.docker.container import remove_container
-from pytest_harbor.environment.docker.naming import is_kept
+from pytest_harbor.environment.docker.naming import is_guard, is_kept
 from pytest_harbor.environment.docker.owner import Owner
 from pytest_harbor.errors import EngineUnavailableError, EnvironmentFault
 
 _GONE = 404
+_GUARD_ENDS_SEC = 3
 _IN_USE = (
     "has active endpoints",
     "volume is in use",
@@ -124,10 +125,22 @@ def _remove_containers(
     def wanted(thing: _Thing) -> bool:
         return matches(thing) and (kept or not is_kept(thing.name))
 
+    def guards(thing: _Thing) -> bool:
+        return wanted(thing) and is_guard(thing.name)
+
     with engine.errors("removing what a run left", EnvironmentFault, EngineUnavailableError):
-        return _remove_each(
-            _containers(engine), wanted, lambda identity: remove_container(engine, identity)
-        )
+        found = _containers(engine)
+        others = [thing for thing in found if not is_guard(thing.name)]
+        removed = _remove_each(others, wanted, partial(remove_container, engine))
+        # Last, for as long as a box runs the machine is kept from it.
+        return removed + _remove_each(found, guards, partial(_end_guard, engine))
+
+
+def _end_guard(engine: Engine, identity: str) -> None:
+    """Let it remove its rules by itself, which an old kernel does not do for it."""
+    with suppress(APIError):  # removed it is in any case
+        engine.api.stop(identity, timeout=_GUARD_ENDS_SEC)
+    remove_container(engine, identity)
 
 
 def _remove_each(

@@ -332,8 +332,12 @@ def serve(control: Control) -> None:
 
 if __name__ == "__main__":
     the_control = Control(sys.argv[1])
-    serve(the_control)
-    while the_control.is_needed():
-        time.sleep(1)
-    for last_command in the_control.at_end:
-        subprocess.run(last_command.split(), check=False)
+    # A later run's sweep asks it to end; as a container's first process it would not hear of it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    try:
+        serve(the_control)
+        while the_control.is_needed():
+            time.sleep(1)
+    finally:
+        for last_command in the_control.at_end:
+            subprocess.run(last_command.split(), check=False)

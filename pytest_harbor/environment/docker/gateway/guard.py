@@ -19,6 +19,7 @@ from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.gateway.channel import Channel
 from pytest_harbor.environment.docker.gateway.image import ensure_gateway_image
+from pytest_harbor.environment.docker.naming import guard_name
 from pytest_harbor.environment.docker.network import run_network_name
 from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError, HarborError
 
@@ -241,7 +242,7 @@ class Guard:
     def _made(self, image: str | None) -> Channel:
         engine = self._engine
         found = ensure_gateway_image(engine, Deadline(None), image)
-        name = f"{run_network_name(engine.run_id)}-guard-{self.token}"
+        name = guard_name(run_network_name(engine.run_id), self.token)
         host = {"NetworkMode": "host", "CapAdd": ["NET_ADMIN"]}
         channel = Channel(engine, name, found, host, "127.0.0.1")
         try:
