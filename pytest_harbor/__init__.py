@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_harbor.agent.aio import AsyncAgent, AsyncEnvironment
+    from pytest_harbor.agent.aio import AsyncEnvironment
     from pytest_harbor.agent.base import Agent, AgentContext
     from pytest_harbor.environment.base import Environment, ExecResult
     from pytest_harbor.errors import HarborError
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Agent",
     "AgentContext",
-    "AsyncAgent",
     "AsyncEnvironment",
     "Endpoint",
     "Environment",
@@ -35,7 +34,6 @@ __all__ = [
 _HOMES = {
     "Agent": "pytest_harbor.agent.base",
     "AgentContext": "pytest_harbor.agent.base",
-    "AsyncAgent": "pytest_harbor.agent.aio",
     "AsyncEnvironment": "pytest_harbor.agent.aio",
     "Endpoint": "pytest_harbor.task.network",
     "Environment": "pytest_harbor.environment.base",

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harbor.agent.base import Agent
+from pytest_harbor.agent.harbor import PREFIX, adapted, harbor_class, is_harbor_agent
 from pytest_harbor.errors import OptionError
 
 AGENTS = "pytest_harbor.agents"
@@ -39,7 +40,8 @@ def make_agent(
     """Build an agent from its name or its import path.
 
     Args:
-        name: Name of an entry point, or ``package.module:Class``.
+        name: Name of an entry point, ``package.module:Class``, or ``harbor:`` and an agent
+            of Harbor's.
         model: Model as ``provider/name``.
         kwargs: Further keyword arguments of the constructor.
         import_root: Folder that an import path may count on.
@@ -47,7 +49,9 @@ def make_agent(
     Raises:
         OptionError: No such agent, or its constructor refuses the arguments.
     """
-    kind = _imported(name, import_root) if ":" in name else _named(name)
+    kind = _kind(name, import_root)
+    if is_harbor_agent(kind):
+        return adapted(name, kind, model=model, kwargs=kwargs)
     if not (inspect.isclass(kind) and issubclass(kind, Agent)):
         raise OptionError(
             f"--harbor-agent={name}: {kind!r} is no agent; it must be a subclass of"
@@ -59,6 +63,12 @@ def make_agent(
     agent: Agent = kind(**arguments)
     agent.name = agent.name or name
     return agent
+
+
+def _kind(name: str, import_root: Path | None) -> Any:
+    if name.startswith(PREFIX):
+        return harbor_class(name, lambda path: _imported(path, import_root))
+    return _imported(name, import_root) if ":" in name else _named(name)
 
 
 def _check_methods(name: str, kind: type[Agent]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, TypeVar
 
-from pytest_harbor.agent.base import Agent, AgentContext
+from pytest_harbor.agent.base import AgentContext
 from pytest_harbor.environment.base import (
     DEFAULT_LIMITS,
     DownloadLimits,
@@ -123,21 +123,6 @@ class AsyncEnvironment:
             await asyncio.to_thread(self.blocking.interrupt)
             await asyncio.wait([work], timeout=_KILL_AGAIN_SEC)
         work.exception()  # its caller is gone
-
-
-class AsyncAgent(Agent):
-    """Base of agents that are async, for type checkers; any :class:`Agent` may be so as well."""
-
-    async def setup(  # type: ignore[override]
-        self, environment: AsyncEnvironment, context: AgentContext
-    ) -> None:
-        """Make the environment ready for :meth:`run`; see :meth:`Agent.setup`."""
-
-    async def run(  # type: ignore[override]
-        self, instruction: str, environment: AsyncEnvironment, context: AgentContext
-    ) -> None:
-        """Work on the task until done; cancelled at the limit. See :meth:`Agent.run`."""
-        raise NotImplementedError
 
 
 def call_agent(

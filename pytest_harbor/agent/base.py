@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,19 +216,31 @@ class Agent(ABC):
         """
         return ()
 
-    def setup(self, environment: Environment, context: AgentContext) -> None:
+    def setup(self, environment: Any, context: AgentContext) -> Coroutine[Any, Any, None] | None:
         """Make the environment ready for :meth:`run`: install tools, write settings.
+
+        Args:
+            environment: As in :meth:`run`.
+            context: What the agent is told, with the limit of the set-up.
 
         Raises:
             AgentSetupError: The tool cannot be installed.
         """
 
     @abstractmethod
-    def run(self, instruction: str, environment: Environment, context: AgentContext) -> None:
+    def run(
+        self, instruction: str, environment: Any, context: AgentContext
+    ) -> Coroutine[Any, Any, None] | None:
         """Work on the task until done.
 
         Give ``context.timeout_sec`` to long commands: that is what ends them inside the
         environment. An agent that loops checks the clock between commands.
+
+        Args:
+            instruction: What is to be done.
+            environment: An :class:`~pytest_harbor.environment.base.Environment`; for an async
+                method an :class:`~pytest_harbor.agent.aio.AsyncEnvironment`.
+            context: What the agent is told, and what it tells.
 
         Raises:
             AgentTimeoutError: The limit was reached; the verifier grades what is there.

@@ -63,8 +63,16 @@ class AgentModelLimitError(AgentFault):
 
 def named_fault(name: str, reason: str) -> AgentUnableError:
     """The error of one of these names."""
-    kinds = {kind.__name__: kind for kind in AgentUnableError.__subclasses__()}
-    return kinds.get(name, AgentUnableError)(reason)
+    return _kinds().get(name, AgentUnableError)(reason)
+
+
+def is_unable_name(name: str) -> bool:
+    """Whether Harbor's error of this name says that an agent could not work."""
+    return name in _kinds()
+
+
+def _kinds() -> dict[str, type[AgentUnableError]]:
+    return {kind.__name__: kind for kind in AgentUnableError.__subclasses__()}
 
 
 # A status or a phrase counts only as a client of a provider words it. The work itself may be

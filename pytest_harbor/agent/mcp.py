@@ -130,8 +130,13 @@ def config_text(servers: Sequence[McpServerSpec]) -> str:
     Headers are references, ``${MCP_AUTH_…}``, to :func:`header_variables`: no secret
     reaches a file of the environment.
     """
-    table = {server.name: _entry(server, number) for number, server in enumerate(servers)}
+    table = config_table(servers)
     return json.dumps({"mcpServers": table}, indent=2, ensure_ascii=False) + "\n"
+
+
+def config_table(servers: Sequence[McpServerSpec]) -> dict[str, dict[str, Any]]:
+    """Name to entry of the ``mcpServers`` table of :func:`config_text`."""
+    return {server.name: _entry(server, number) for number, server in enumerate(servers)}
 
 
 def _entry(server: McpServerSpec, number: int) -> dict[str, Any]:

@@ -168,6 +168,7 @@ class Trial:
             self._phases.add_fault(result, "agent_setup", error)
         except AgentFault as error:
             self._phases.add_fault(result, "agent_setup", error)
+        result.agent_version = self.plan.agent.version  # some know it only now
         result.agent_unable = result.fault("agent_setup") is not None
         return not result.agent_unable
 
