@@ -81,13 +81,14 @@ class DirectAccess(ModelAccess):
     """The agent calls the provider itself; the key is in its environment."""
 
     def __init__(self, provider: Provider, name: str, agent: Agent, options: RunOptions) -> None:
-        super().__init__(options.agent_env)
+        is_inside = agent.calls_model_from == "environment"
+        super().__init__(options.agent_env if is_inside else _without_keys(options.agent_env))
         wires = [wire for wire in provider.upstreams if wire in agent.model_wires]
         used = {wire: provider.upstreams[wire] for wire in wires}
         bases = {str(wire): upstream.base_url for wire, upstream in used.items()}
         key = next(upstream.key for upstream in used.values())
-        self.secrets = tuple(provider.secrets())
-        if agent.calls_model_from == "environment":
+        self.secrets = (*provider.secrets(), *_keys(options.agent_env))
+        if is_inside:
             self.endpoints = tuple(_endpoint(base) for base in dict.fromkeys(bases.values()))
         self._route = ModelRoute(provider.name, name, bases, key)
 
@@ -119,10 +120,8 @@ class GatewayAccess(ModelAccess):
         agent: Agent,
         options: RunOptions,
     ) -> None:
-        kept = {k: v for k, v in options.agent_env.items() if k not in VARIABLES}
-        super().__init__(kept)
-        withheld = (v for k, v in options.agent_env.items() if k in VARIABLES)
-        self.secrets = (*provider.secrets(), *withheld)
+        super().__init__(_without_keys(options.agent_env))
+        self.secrets = (*provider.secrets(), *_keys(options.agent_env))
         self._host = _LOOPBACK
         if agent.calls_model_from == "environment":
             self._host = HOST_MACHINE
@@ -200,6 +199,14 @@ class GatewayAccess(ModelAccess):
             session.close()
 
 
+def _without_keys(env: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if name not in VARIABLES}
+
+
+def _keys(env: Mapping[str, str]) -> list[str]:
+    return [value for name, value in env.items() if name in VARIABLES]
+
+
 def _since(after: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
     """What was added to counts: of a trial's steps each has its own."""
     added: dict[str, Any] = {}
@@ -228,7 +235,11 @@ def model_access(
     """
     limits = options.model_limits
     if not agent.model_wires:
-        return ModelAccess(options.agent_env)
+        _require_no_gateway(agent, model, options)
+        access = ModelAccess(options.agent_env)
+        # Code on this machine that finds its model by itself may write its key anywhere.
+        access.secrets = () if model is None else tuple(_keys(host))
+        return access
     if options.model_gateway == "off" and limits != SessionLimits():
         raise OptionError(
             "limits on model calls are held by the model gateway, and --harbor-gateway is off:"
@@ -242,6 +253,17 @@ def model_access(
     if options.model_gateway == "off":
         return DirectAccess(provider, name, agent, options)
     return GatewayAccess(_gateway(environment), provider, name, model, agent, options)
+
+
+def _require_no_gateway(agent: Agent, model: str | None, options: RunOptions) -> None:
+    """See that nothing is asked of the gateway for an agent that finds its model by itself."""
+    is_asked = options.model_gateway == "on" or options.model_limits != SessionLimits()
+    if is_asked and model is not None and agent.uses_task_tools:
+        raise OptionError(
+            f"agent {agent.name} does not call {model} through the model gateway, which holds"
+            " limits on model calls and is asked for: leave --harbor-gateway=on and"
+            " --harbor-max-… out, or choose an agent that does"
+        )
 
 
 def _require_common_wire(agent: Agent, provider: Provider) -> None:

@@ -43,6 +43,37 @@ def test_an_agent_that_calls_no_model_needs_nothing() -> None:
     assert access.agent_env == {"A": "b"}
 
 
+class OnThisMachine(NopAgent):
+    name = "own"
+    uses_task_tools = True
+    calls_model_from = "host"
+    model_wires: tuple[str, ...] = ("openai",)
+
+
+@pytest.mark.parametrize("gateway", ["auto", "off"])
+def test_an_agent_that_calls_from_this_machine_opens_nothing_for_its_box(gateway: str) -> None:
+    env = {"OPENAI_API_KEY": "sk-given-key", "MODE": "fast"}
+    options = run_options(model_gateway=gateway, agent_env=env)
+    access = model_access(OnThisMachine(), "openai/m", options, {})
+    assert access.endpoints == ()
+    assert access.agent_env == {"MODE": "fast"}
+    assert "sk-given-key" in access.secrets
+
+
+@pytest.mark.parametrize(
+    "asked", [{"model_gateway": "on"}, {"model_limits": SessionLimits(max_calls=3)}]
+)
+def test_what_the_gateway_is_asked_for_is_refused_where_an_agent_goes_past_it(
+    asked: dict[str, Any],
+) -> None:
+    agent = OnThisMachine()
+    agent.model_wires = ()
+    with pytest.raises(OptionError, match="agent own does not call openai/m through"):
+        model_access(agent, "openai/m", run_options(**asked), KEYS)
+    assert model_access(agent, "openai/m", run_options(), KEYS).secrets == tuple(KEYS.values())
+    assert model_access(NopAgent(), "openai/m", run_options(**asked), KEYS).agent_env == {}
+
+
 def test_the_gateway_is_the_one_endpoint_and_trials_share_it() -> None:
     one = model_access(codex(), "openai/m", run_options(), KEYS)
     other = model_access(codex(), "openai/m", run_options(), {**KEYS, "UNRELATED": "x"})
