@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from pytest_harbor.environment.base import Environment
+from pytest_harbor.environment.base import DownloadReport, Environment
+from pytest_harbor.errors import TransferError
 from pytest_harbor.task.layout import LOGS_DIR
 
 _NAMED = 20
+_TRIES = 3
 
 
 def bring_logs_home(
@@ -36,7 +38,7 @@ def bring_logs_home(
     only = next(iter(homes)) if len(homes) == 1 else ""
     source, place = (f"{LOGS_DIR}/{only}", landing / only) if only else (LOGS_DIR, landing)
     try:
-        found = environment.download(source, place, filter_data=filter_data)
+        found = _download(environment, source, place, filter_data)
         for name, home in homes.items():
             _merge(landing / name, home)
     except FileNotFoundError:
@@ -50,6 +52,20 @@ def bring_logs_home(
     if not found.complete:
         findings.append(f"{source} holds more than is copied; the rest was left out")
     return findings
+
+
+def _download(
+    environment: Environment, source: str, place: Path, filter_data: Callable[[BinaryIO], BinaryIO]
+) -> DownloadReport:
+    """Copy a folder; a file that shrinks meanwhile breaks off the engine's archive."""
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            return environment.download(source, place, filter_data=filter_data)
+        except TransferError:
+            if not tries_left:
+                raise
+            shutil.rmtree(place, ignore_errors=True)
+    raise AssertionError("unreachable: the last try returns or raises")
 
 
 def _merge(source: Path, target: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from pytest_harbor.environment.base import Change
-from pytest_harbor.result.integrity import IntegrityFinding
+from pytest_harbor.result.integrity import IntegrityFinding, Level
 from pytest_harbor.task.layout import LOGS_DIR, TESTS_DIR, VERIFIER_LOGS
 
 PLACES = (TESTS_DIR, LOGS_DIR, VERIFIER_LOGS)
@@ -48,7 +48,7 @@ def planted_findings(
     others = [change for change in inside if change not in forged[:_SHOWN] and change.type]
     if others:
         message = f"other files were in the verifier's folders: {len(others)}, as {others[0].path}"
-        level = "suspicious" if len(forged) > _SHOWN else "information"
+        level: Level = "suspicious" if len(forged) > _SHOWN else "information"
         yield IntegrityFinding("planted-file", level, message, others[0].path)
 
 

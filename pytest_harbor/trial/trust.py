@@ -20,6 +20,7 @@ from pytest_harbor.errors import (
     EngineUnavailableError,
     EnvironmentFault,
     EnvironmentLostError,
+    TransferError,
     UnsupportedError,
     VerifierFault,
 )
@@ -250,11 +251,17 @@ class Trust:
     def _bring_home(
         self, environment: Environment, context: VerifierContext, work: Work
     ) -> VerifierContext:
-        """The agent's logs; afterwards only the verifier's are wanted."""
-        others = {name: home for name, home in context.homes.items() if name != "verifier"}
+        """The agent's logs, which may be written while they are read; the verifier's come later."""
         landing = context.verifier_dir.parent / ".logs"
-        if others:
-            work.findings += bring_logs_home(environment, others, landing, context.filter_data)
+        for name, home in context.homes.items():
+            if name == "verifier":
+                continue
+            try:
+                work.findings += bring_logs_home(
+                    environment, {name: home}, landing, context.filter_data
+                )
+            except TransferError as error:
+                work.findings.append(f"{LOGS_DIR}/{name} could not be copied: {error}")
         own = {name: home for name, home in context.homes.items() if name == "verifier"}
         return replace(context, homes=own)
 

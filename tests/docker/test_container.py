@@ -1,6 +1,8 @@
 """How a container comes, what it is given, and how it goes."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -144,13 +146,15 @@ def test_an_entrypoint_that_ends_is_told_with_its_last_words(
     box.start()
     if first == "upload":
         box.write("/x", "works on a stopped container as well")
-    with pytest.raises(EnvironmentStartError) as caught:
-        box.exec(["true"])
-    message = str(caught.value)
-    assert "stopped at once" in message
-    assert "exit code 5" in message
-    assert "cannot find my config" in message
-    assert 'exec "$@"' in message
+    asked = [partial(box.exec, ["true"]), box.begin_watch, box.left_running]
+    for ask in (*asked, partial(ExitStack().enter_context, box.private_view(["/tests"]))):
+        with pytest.raises(EnvironmentStartError) as caught:
+            ask()
+        message = str(caught.value)
+        assert "stopped at once" in message
+        assert "exit code 5" in message
+        assert "cannot find my config" in message
+        assert 'exec "$@"' in message
 
 
 def test_an_image_without_any_shell(make_box: MakeBox, make_context: MakeContext):

@@ -247,7 +247,12 @@ class Engine:
 def container_is_gone(error: docker.errors.APIError) -> bool:
     """Whether the engine refuses because the container is no more, or no longer runs."""
     text = explanation(error).lower()
-    return "no such container" in text or (error.status_code == 409 and "not running" in text)
+    stopped = "non running container" in text or "non-running container" in text
+    return (
+        "no such container" in text
+        or stopped
+        or (error.status_code == 409 and "not running" in text)
+    )
 
 
 def explanation(error: docker.errors.APIError) -> str:

@@ -47,7 +47,8 @@ class NetworkedBox(ContainerOperations):
     def set_network_policy(self, policy: NetworkPolicy) -> None:
         """From now on, let through what ``policy`` says and nothing else."""
         self._runner_or_raise()
-        self._network.set(policy)
+        with self._lost_explained():
+            self._network.set(policy)
 
     def expect_network_policy(self, policy: NetworkPolicy) -> None:
         """``policy`` will be set soon."""
@@ -89,4 +90,5 @@ class NetworkedBox(ContainerOperations):
 
         self._runner_or_raise()
         self._flush()
-        return fork_box(self._engine, self, self._spec, network, restore, remove)
+        with self._lost_explained():
+            return fork_box(self._engine, self, self._spec, network, restore, remove)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO
@@ -246,7 +246,8 @@ class ContainerOperations(Environment):
 
         self._runner_or_raise()
         self._watch = ProcessWatch(self._engine, self._name)
-        self._watch.begin(beside_keepalive=self._starts_alone)
+        with self._lost_explained():
+            self._watch.begin(beside_keepalive=self._starts_alone)
 
     def left_running(self) -> Sequence[RunningProcess] | None:
         """Processes that were started since; None where the engine's machine has no ``ps``."""
@@ -254,14 +255,16 @@ class ContainerOperations(Environment):
 
         self._runner_or_raise()
         watch = self._watch or ProcessWatch(self._engine, self._name)
-        return watch.started_since()
+        with self._lost_explained():
+            return watch.started_since()
 
     def changes(self) -> Sequence[Change] | None:
         """Files that differ from the image's; what lies on volumes and mounts is not among them."""
         from pytest_harbor.environment.docker.changes import find_changes
 
         self._runner_or_raise()
-        return find_changes(self._engine, self._name)
+        with self._lost_explained():
+            return find_changes(self._engine, self._name)
 
     def original(self, path: str, *, max_bytes: int = 64 * 1024**2) -> bytes:
         """A file as the image has it."""
@@ -280,13 +283,18 @@ class ContainerOperations(Environment):
         self._flush()
         return digest(self._transfer().read, path)
 
-    def private_view(self, folders: Collection[str]) -> AbstractContextManager[Environment]:
+    @contextmanager
+    def private_view(self, folders: Collection[str]) -> Iterator[Environment]:
         """This box, with folders that nothing which runs in it already can reach."""
         from pytest_harbor.environment.docker.private import open_private_view
 
         self._runner_or_raise()
         self._flush()
-        return open_private_view(self._engine, self, folders, self._gateway_image)
+        with ExitStack() as stack:
+            with self._lost_explained():
+                opened = open_private_view(self._engine, self, folders, self._gateway_image)
+                view = stack.enter_context(opened)
+            yield view
 
     @property
     def _gateway_image(self) -> str | None:
@@ -338,12 +346,13 @@ class ContainerOperations(Environment):
         try:
             yield
         except EnvironmentLostError as error:
-            kind, reason = self._end_of_container()
+            kind, reason = self.end_of_container()
             if reason:
                 raise kind(reason) from error
             raise
 
-    def _end_of_container(self) -> tuple[type[EnvironmentFault], str]:
+    def end_of_container(self) -> tuple[type[EnvironmentFault], str]:
+        """How the container ended, and the last lines of its log; no text while it runs."""
         try:
             inspected = self._engine.api.inspect_container(self._name)
             state = inspected["State"]

@@ -296,6 +296,11 @@ class PrivateView(ContainerOperations):
             with self._engine.errors(f"removing {self._name}", EnvironmentFault):
                 remove_container(self._engine, self._name)
 
+    def end_of_container(self) -> tuple[type[EnvironmentFault], str]:
+        """How the box ended, which takes its view along; else how the view did."""
+        kind, reason = self._box.end_of_container()
+        return (kind, reason) if reason else super().end_of_container()
+
     def _oom_counts(self) -> str:
         runner = self._runner_or_raise()
         assert isinstance(runner, ViewRunner)
