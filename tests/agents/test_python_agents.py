@@ -14,7 +14,7 @@ KEY = "sk-real-0123456789abcdef0123456789"
 DOCS = Path(__file__).parents[2] / "docs/agents.md"
 
 ASYNC = """
-import asyncio
+import asyncio, contextlib, json, urllib.error, urllib.request
 from pathlib import Path
 from pytest_harbor import Agent
 
@@ -56,6 +56,24 @@ class Narrow(Agent):
         left = await environment.exec("for c in /proc/[0-9]*/cmdline; do cat $c; echo; done")
         if "sleep\\x001000" not in left.stdout:
             await environment.write("/app/out.txt", "ok")
+
+
+class Greedy(Agent):
+    model_wires = ("openai",)
+    calls_model_from = "host"
+
+    async def run(self, instruction, environment, context):
+        await environment.exec("echo ok > /app/out.txt")
+        while True:
+            with contextlib.suppress(urllib.error.HTTPError):
+                await asyncio.to_thread(self.call, context.model)
+
+    def call(self, model):
+        data = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}]})
+        head = {"Authorization": f"Bearer {model.key}", "Content-Type": "application/json"}
+        url = model.base_urls["openai"] + "/chat/completions"
+        request = urllib.request.Request(url, data.encode(), head)
+        urllib.request.urlopen(request).close()
 
 
 class Crasher(Agent):
@@ -107,3 +125,76 @@ def test_a_crash_is_graded_and_its_own_lines_are_kept(run_tasks, make_task, own)
     assert result["exception_info"]["exception_type"] == "AgentCrashError"
     kept = (ran.folder() / "agent/exception.txt").read_text()
     assert 'raise KeyError("no such thing")' in kept
+
+
+def printed(heading: str) -> str:
+    """The first Python block below a heading of the page on agents."""
+    section = DOCS.read_text().split(f"## {heading}\n", 1)[1]
+    found = re.search(r"^```python\n(.*?)^```$", section, re.DOTALL | re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch):
+    with ModelServer() as server:
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.root}/v1")
+        yield server
+
+
+SMALL = ("--harbor-agent=small_agent:SmallAgent", "--harbor-model=openai/m")
+
+
+@pytest.fixture
+def small(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(small_agent=printed("Agents in Python"))
+
+
+def test_the_example_of_the_docs_solves_a_task_with_a_model_and_no_network(
+    run_tasks, make_task, model, small, pytester
+) -> None:
+    make_task()
+    model.script.refill([Turn("I write it. <sh>echo ok > out.txt</sh>"), Turn("It is done.")])
+    options = ("--harbor-agent-kwarg=max_turns=10", "--harbor-network=no-network")
+    ran = run_tasks(*SMALL, *options)
+    ran.run.assert_outcomes(passed=1)
+    result = ran.one()
+    assert result["agent_result"]["n_input_tokens"] == 200
+    assert result["config"]["network"]["agent"] == "no-network"
+    steps = json.loads((ran.folder() / "agent/trajectory.json").read_text())["steps"]
+    assert [step["source"] for step in steps] == ["user", "agent", "agent"]
+    (seen,) = steps[1]["observation"]["results"]
+    assert "exit status 0" in seen["content"]
+    assert "+ echo ok" in seen["content"]
+    calls = (ran.folder() / "agent/model_calls.jsonl").read_text().splitlines()
+    assert len(calls) == 2
+    assert model.calls[0].headers["authorization"] == f"Bearer {KEY}"
+    files = (path for path in (pytester.path / "jobs").rglob("*") if path.is_file())
+    assert not any(KEY.encode() in path.read_bytes() for path in files)
+
+
+def test_a_wrong_key_is_not_the_agents_lack_of_skill(run_tasks, make_task, model, small) -> None:
+    make_task()
+    model.script.refill([Turn(status=401, error="wrong key")])
+    ran = run_tasks(*SMALL)
+    assert ran.one()["pytest_harbor"]["category"] == "agent"
+    assert "self.ask(" in (ran.folder() / "agent/exception.txt").read_text()
+
+
+def test_the_async_example_of_the_docs_is_an_agent(run_tasks, make_task, pytester) -> None:
+    make_task(test="echo $(grep -c made /app/report.txt) > /logs/verifier/reward.txt\n")
+    block = re.findall(r"^```python\n(class AsyncAgent.*?)^```$", DOCS.read_text(), re.S | re.M)
+    source = "from pytest_harbor import Agent\n" + block[0].replace('"make"', '"echo made"')
+    pytester.makepyfile(async_agent=source)
+    run_tasks("--harbor-agent=async_agent:AsyncAgent").run.assert_outcomes(passed=1)
+
+
+def test_an_async_agent_is_ended_at_a_limit_of_its_calls(run_tasks, make_task, model, own) -> None:
+    make_task()
+    ran = run_tasks(
+        "--harbor-agent=own_async:Greedy", "--harbor-model=openai/m", "--harbor-max-calls=2"
+    )
+    ran.run.assert_outcomes(passed=1)
+    assert ran.one()["exception_info"]["exception_type"] == "AgentModelLimitError"
+    assert len(model.calls) == 2

@@ -36,6 +36,22 @@ AGENTS = """
         Inner = Plain
 
     instance = Plain()
+
+    class Shifted(Agent):
+        def run(self, environment, context): ...
+
+    class Late(Plain):
+        async def setup(self, environment, context, extra): ...
+
+    class More(Plain):
+        async def setup(self, environment, context, extra=None, *rest): ...
+
+    class Yields(Agent):
+        async def run(self, instruction, environment, context):
+            yield
+
+    class Value(Plain):
+        setup = "apt install"
 """
 
 
@@ -110,6 +126,49 @@ def test_an_agent_that_cannot_run_is_refused(folder: Path) -> None:
     assert refusal("own_agents:Unfinished", folder) == (
         "Unfinished has no run(); every agent needs one"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        (
+            "Shifted",
+            "Shifted.run takes (self, environment, context); expected"
+            " run(self, instruction, environment, context)",
+        ),
+        (
+            "Late",
+            "Late.setup takes (self, environment, context, extra); expected"
+            " setup(self, environment, context)",
+        ),
+        (
+            "Yields",
+            "Yields.run yields, so that it would never run; expected"
+            " run(self, instruction, environment, context)",
+        ),
+        (
+            "Value",
+            "Value.setup is 'apt install'; expected a method setup(self, environment, context)",
+        ),
+    ],
+)
+def test_methods_that_could_not_be_called_are_told_of(folder: Path, name: str, told: str) -> None:
+    assert refusal(f"own_agents:{name}", folder) == told
+
+
+def test_a_method_may_take_more_than_it_is_given(folder: Path) -> None:
+    assert type(made("own_agents:More", folder)).__name__ == "More"
+
+
+@pytest.mark.parametrize("name", ["harbor:terminus-2", "harbor:own_agents:Plain"])
+def test_without_harbor_its_agents_say_how_to_get_it(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("pytest_harbor.agent.harbor.find_spec", lambda name: None)
+    told = refusal(name, folder)
+    assert "the package harbor, whose agent this is, is not installed" in told
+    assert "pip install harbor" in told
+    assert ("Python 3.12 or newer" in told) == (sys.version_info < (3, 12))
 
 
 @pytest.mark.parametrize("name", ["own_agents:instance", "own_agents:Outer", "json:dumps"])
