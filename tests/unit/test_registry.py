@@ -164,11 +164,21 @@ def test_a_method_may_take_more_than_it_is_given(folder: Path) -> None:
 def test_without_harbor_its_agents_say_how_to_get_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    monkeypatch.setattr("pytest_harbor.agent.harbor.find_spec", lambda name: None)
+    monkeypatch.setattr("pytest_harbor.agent.harbor._installed_version", lambda: None)
     told = refusal(name, folder)
     assert "the package harbor, whose agent this is, is not installed" in told
     assert "pip install harbor" in told
     assert ("Python 3.12 or newer" in told) == (sys.version_info < (3, 12))
+
+
+def test_a_harbor_that_is_too_different_is_told_of(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pytest_harbor.agent.harbor._installed_version", lambda: "9.9")
+    monkeypatch.setitem(sys.modules, "pytest_harbor.agent.harbor.agent", None)
+    told = refusal("harbor:terminus-2", folder)
+    assert told.startswith("agents of Harbor 9.9, which is installed, cannot be used: ")
+    assert "pip install harbor==" in told
 
 
 @pytest.mark.parametrize("name", ["own_agents:instance", "own_agents:Outer", "json:dumps"])

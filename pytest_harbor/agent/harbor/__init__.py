@@ -11,13 +11,15 @@ import difflib
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from pytest_harbor.agent.base import Agent
 from pytest_harbor.errors import OptionError
 
 PREFIX = "harbor:"
+TRIED_VERSION = "0.26.0"
 _OUR_OWN = ("oracle", "nop")
 
 
@@ -62,6 +64,7 @@ def adapted(
     Raises:
         OptionError: It cannot be made, or does not take the arguments.
     """
+    require_harbor(name)
     from pytest_harbor.agent.harbor.agent import HarborAgent
 
     return HarborAgent(kind, name=name, model_name=model, kwargs=kwargs or {})
@@ -73,14 +76,29 @@ def require_harbor(name: str) -> None:
     Raises:
         OptionError: It is not; says how to install it.
     """
-    if find_spec("harbor") is not None:
-        return
-    version = ".".join(map(str, sys.version_info[:2]))
-    old = "" if sys.version_info >= (3, 12) else f" in a Python 3.12 or newer, as this is {version}"
-    raise OptionError(
-        f"--harbor-agent={name}: the package harbor, whose agent this is, is not installed;"
-        f" install it beside pytest-harbor{old}: pip install harbor"
-    )
+    installed = _installed_version()
+    if installed is None:
+        python = ".".join(map(str, sys.version_info[:2]))
+        is_new = sys.version_info >= (3, 12)
+        where = "" if is_new else f" in a Python 3.12 or newer, as this is {python}"
+        raise OptionError(
+            f"--harbor-agent={name}: the package harbor, whose agent this is, is not installed;"
+            f" install it beside pytest-harbor{where}: pip install harbor"
+        )
+    try:
+        import_module("pytest_harbor.agent.harbor.agent")
+    except ImportError as error:
+        raise OptionError(
+            f"--harbor-agent={name}: agents of Harbor {installed}, which is installed, cannot be"
+            f" used: {error}. Tried was {TRIED_VERSION}: pip install harbor=={TRIED_VERSION}"
+        ) from error
+
+
+def _installed_version() -> str | None:
+    try:
+        return version("harbor")
+    except PackageNotFoundError:
+        return None
 
 
 def _known(name: str, rest: str) -> Any:
