@@ -51,7 +51,6 @@ class Tiny(BaseAgent):
 
     async def run(self, instruction, environment, context):
         seen = {"skills": self.skills_dir, "session": self.session_id.endswith("__agent")}
-        seen["header"] = self.mcp_header_env.env if hasattr(self.mcp_header_env, "env") else None
         seen["servers"] = [(s.name, s.transport, s.headers) for s in self.mcp_servers]
         env = {"A": "a b"}
         seen["out"] = (await environment.exec('pwd; echo "$A"; echo err >&2; exit 3', cwd="/tmp",
@@ -76,6 +75,7 @@ class Tiny(BaseAgent):
         context.model_usage = {"m": ModelUsage(n_input_tokens=11, n_output_tokens=5)}
         context.rollout_details = [{"completion_token_ids": [[1, 2]]}]
         context.metadata = {"seen": seen}
+        self.logger.warning("I know " + os.environ["SOME_TOKEN"])
         text = json.dumps(TRAJECTORY).replace("SECRET", os.environ["SOME_TOKEN"])
         (self.logs_dir / "trajectory.json").write_text(text)
 
@@ -175,7 +175,11 @@ def test_an_agent_written_for_harbor_works_and_is_told_of(
     run_tasks, make_task, own, pytester, prefix
 ) -> None:
     make_task(toml=TASK)
-    ran = run_tasks(f"--harbor-agent={prefix}own_harbor:Tiny", "--harbor-agent-env=MY_SETTING=on")
+    ran = run_tasks(
+        f"--harbor-agent={prefix}own_harbor:Tiny",
+        "--harbor-agent-env=MY_SETTING=on",
+        "-rA",  # with whatever was logged
+    )
     ran.run.assert_outcomes(passed=1)
     result = ran.one()
     assert result["agent_info"]["version"] == "3"
@@ -204,7 +208,9 @@ def test_an_agent_written_for_harbor_works_and_is_told_of(
     steps = json.loads((ran.folder() / "agent/trajectory.json").read_text())["steps"]
     assert steps[1]["message"] == "[REDACTED]"
     assert result["pytest_harbor"]["usage"]["n_steps"] == 2
+    assert "I know [REDACTED]" in (ran.folder() / "agent/harbor.log").read_text()
     assert TOKEN.encode() not in written(pytester.path / "jobs")
+    assert TOKEN not in ran.text
 
 
 @pytest.mark.docker

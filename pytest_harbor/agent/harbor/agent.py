@@ -18,7 +18,7 @@ from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.faults import is_unable_name, named_fault
 from pytest_harbor.agent.harbor.connection import connection_of
 from pytest_harbor.agent.harbor.environment import HarborEnvironment
-from pytest_harbor.agent.harbor.logs import LogKeeper
+from pytest_harbor.agent.harbor.logs import LogKeeper, messages_in
 from pytest_harbor.agent.mcp import config_table, header_variables
 from pytest_harbor.errors import AgentFault, NonZeroAgentExitCodeError, OptionError
 from pytest_harbor.result.trajectory import Trajectory
@@ -26,7 +26,8 @@ from pytest_harbor.result.trajectory_reader import read_trajectory
 from pytest_harbor.task.layout import TRAJECTORY_FILE
 from pytest_harbor.task.model import Task
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("harbor.agent")
+logger.setLevel(logging.DEBUG)  # as Harbor's own
 
 
 class HarborAgent(Agent):
@@ -79,7 +80,7 @@ class HarborAgent(Agent):
         self._box = HarborEnvironment(context)
         with self._key_at_hand(context):
             self._agent = self._made(context)
-            with self._phase(environment, context) as box:
+            with self._phase(environment, context, "harbor-setup.log") as box:
                 await self._agent.setup(box)
             self.version = self._agent.version() or self.version
 
@@ -92,7 +93,8 @@ class HarborAgent(Agent):
         told = self._told = HarborContext()
         work = agent.load if self._goes_on else agent.run
         self._goes_on = False
-        with self._key_at_hand(context), self._phase(environment, context) as box:
+        phase = self._phase(environment, context, "harbor.log")
+        with self._key_at_hand(context), phase as box:
             if agent.capabilities.native_web_tools:
                 await agent.set_web_tools_disabled(not context.network_is_public, box)
             try:
@@ -143,13 +145,14 @@ class HarborAgent(Agent):
 
     @contextmanager
     def _phase(
-        self, environment: AsyncEnvironment, context: AgentContext
+        self, environment: AsyncEnvironment, context: AgentContext, log: str
     ) -> Iterator[HarborEnvironment]:
         assert self._box is not None
         logs = self._logs = LogKeeper(context)
         # The variables of an agent on this machine are not for the commands that it gives.
         env = self._agent.extra_env if self._is_installed else context.env
-        with logs.kept(), self._box.phase(environment, context, env):
+        box = self._box.phase(environment, context, env)
+        with logs.kept(), messages_in(context, log), box:
             try:
                 yield self._box
             except HarborExitCodeError as error:

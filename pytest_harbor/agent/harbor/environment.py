@@ -22,7 +22,7 @@ MAX_OUTPUT_BYTES = 64 * 1024**2
 
 _KILLED = 137
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("harbor.environment")
 
 
 class HarborEnvironment(BaseEnvironment):  # type: ignore[misc]

@@ -1,7 +1,9 @@
-"""Log files that Harbor's agents write to this machine themselves: kept without secrets."""
+"""What Harbor's agents write to this machine themselves, kept without secrets."""
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import shutil
 from collections.abc import Iterator
@@ -10,6 +12,26 @@ from pathlib import Path
 
 from pytest_harbor.agent.base import AgentContext
 from pytest_harbor.agent.model_route import CALLS_FILE
+
+LOGGERS = ("harbor", "LiteLLM")
+"""Loggers of Harbor and of its way to models: below them all that is said may hold secrets."""
+
+
+@contextmanager
+def messages_in(context: AgentContext, name: str) -> Iterator[None]:
+    """Have what Harbor logs in the file ``name`` of a phase, and nowhere else."""
+    with context.open_log(name) as log:
+        text = io.TextIOWrapper(log, "utf-8", "backslashreplace", write_through=True)
+        handler = logging.StreamHandler(text)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        for logger in map(logging.getLogger, LOGGERS):
+            logger.propagate = False
+            logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            for logger in map(logging.getLogger, LOGGERS):
+                logger.removeHandler(handler)
 
 
 class LogKeeper:
