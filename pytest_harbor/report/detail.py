@@ -17,6 +17,7 @@ from pytest_harbor.report.files import (
     read_small_text,
     read_text,
     subfolders,
+    unlinked,
 )
 from pytest_harbor.report.limits import Limits
 from pytest_harbor.report.trajectory import TRAJECTORY, first_message, trajectory_json
@@ -44,11 +45,11 @@ class Details:
             return shared
         result = _object(trial.folder / "result.json")
         steps = {text(mapping(s).get("step_name")): mapping(s) for s in _steps(result)}
-        names = sorted(subfolders(trial.folder / "steps"), key=_order(steps))[:_MAX_WORKS]
+        places = unlinked(trial.folder / "steps")
+        names = sorted(subfolders(places), key=_order(steps))[:_MAX_WORKS]
         works = [self._work(trial, trial.folder, "", result, limits)] if not names else []
         for name in names:
-            folder = trial.folder / "steps" / name
-            works.append(self._work(trial, folder, name, steps.get(name, {}), limits))
+            works.append(self._work(trial, places / name, name, steps.get(name, {}), limits))
         return shared | {
             "works": works,
             "traceback": read_text(trial.folder / "exception.txt", limits.log_bytes // 4) or "",
@@ -60,12 +61,14 @@ class Details:
         self, trial: Trial, folder: Path, step: str, result: Mapping[str, Any], limits: Limits
     ) -> dict[str, Any]:
         """One step's part, or a single-step trial's."""
-        trajectory = trajectory_json(folder / "agent", limits)
+        agent, verifier = unlinked(folder / "agent"), unlinked(folder / "verifier")
+        artifacts = unlinked(folder / "artifacts")
+        trajectory = trajectory_json(agent, limits)
         own = mapping(result.get("pytest_harbor"))
         instruction, source = _instruction(trial, step, limits), "the task's folder, as it is now"
         if instruction is None:
             instruction, source = first_message(trajectory), "the trajectory"
-        names = [one.path for one in files_below(folder / "artifacts")[0] if one.kind == "file"]
+        names = [one.path for one in files_below(artifacts)[0] if one.kind == "file"]
         return {
             "step": step,
             "instruction": instruction,
@@ -76,15 +79,15 @@ class Details:
             "unmet": [text(one) for one in items(own.get("unmet"))[:_MAX_FINDINGS]],
             "notes": [text(one) for one in items(own.get("findings"))[:_MAX_FINDINGS]],
             "trajectory": trajectory,
-            "agent_files": _files(folder / "agent", limits, (TRAJECTORY,)),
-            "output": _first_text(folder / "verifier", limits),
-            "ctrf": _ctrf(folder / "verifier" / "ctrf.json", limits),
-            "verifier_files": _files(folder / "verifier", limits, (*OUTPUTS, "ctrf.json")),
-            "artifacts": _files(folder / "artifacts", limits, ("manifest.json",)),
-            "missing": _missing(folder / "artifacts"),
+            "agent_files": _files(agent, limits, (TRAJECTORY,)),
+            "output": _first_text(verifier, limits),
+            "ctrf": _ctrf(verifier / "ctrf.json", limits),
+            "verifier_files": _files(verifier, limits, (*OUTPUTS, "ctrf.json")),
+            "artifacts": _files(artifacts, limits, ("manifest.json",)),
+            "missing": _missing(artifacts),
             "diffs": list(
                 artifact_diffs(
-                    folder / "artifacts",
+                    artifacts,
                     names[: limits.files],
                     trial.task_path,
                     self._originals,
@@ -230,7 +233,7 @@ def _refused(phases: list[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
 
 def _logs(folder: Path, limits: Limits) -> Iterator[dict[str, str]]:
-    services = [f"services/{one.path}" for one in files_below(folder / "services")[0]]
+    services = [f"services/{one.path}" for one in files_below(unlinked(folder / "services"))[0]]
     builds = sorted(p.name for p in folder.glob("build*.log"))
     for name in ("trial.log", *builds, *services[: limits.files]):
         content = read_text(folder / name, limits.log_bytes // 4)

@@ -97,6 +97,11 @@ def read_small_text(path: Path, limit: int) -> str | None:
         return None
 
 
+def unlinked(path: Path) -> Path:
+    """The path; in place of a link one where nothing is."""
+    return Path(os.devnull, "link") if path.is_symlink() else path
+
+
 def subfolders(path: Path) -> list[str]:
     """Names of the folders in a folder, in order; no links."""
     try:

@@ -13,6 +13,7 @@ from pytest_harbor.report.limits import Limits
 from pytest_harbor.report.values import cut, finite, items, mapping, text
 
 TRAJECTORY = "trajectory.json"
+MAX_TRAJECTORY_BYTES = 32 * 1024**2
 _MAX_CALLS = 50
 
 
@@ -22,7 +23,7 @@ def trajectory_json(agent_dir: Path, limits: Limits) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found = read_object(path)
+        found = read_object(path, MAX_TRAJECTORY_BYTES)
     except UnreadableError as error:
         return {"steps": [], "left_out": 0, "problem": str(error)}
     steps = items(found.get("steps"))

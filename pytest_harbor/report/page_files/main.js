@@ -2,7 +2,7 @@
 
 const theme = (dark) => document.documentElement.classList.toggle("dark", dark);
 
-const interval = (rate) => rate.low !== null && el("small", null, `${percent(rate.low)} – ${percent(rate.high)}`);
+const interval = (rate) => rate.low !== null && el("small", { class: "whole" }, `${percent(rate.low)} – ${percent(rate.high)}`);
 const mostAttempts = (group) => Math.max(0, ...Object.keys(group.pass_at).map(Number));
 const usageCell = (group, name, words) => {
   const total = group.usage[name];
@@ -10,46 +10,59 @@ const usageCell = (group, name, words) => {
   return el("td", null, words(total.value), total.known < total.trials && el("small", null, `of ${total.known} of ${total.trials} trials`));
 };
 
-const summaryRow = (group) => {
-  const first = group.pass_at["1"], most = mostAttempts(group), last = group.pass_at[most];
-  const mean = group.mean_reward;
-  const apart = Object.entries(group.left_out).map(([why, count]) => el("small", null, `${count} ${why}`));
-  const faults = Object.entries(group.errors).slice(0, 4).map(([name, count]) => el("small", null, `${count} × ${name}`));
-  const time = Object.values(group.phases).reduce((sum, phase) => sum + phase.mean, 0);
-  return el("tr", null,
-    el("td", { class: "wrap" }, el("i", { class: "dot", style: { background: groupColour(group.index) } }), el("span", { class: "name" }, group.name)),
-    el("td", null, `${group.trials}`, el("small", null, counted(group.tasks, "task"))),
-    el("td", null, mean ? number(mean.value) : "–", mean && mean.low !== null && el("small", null, `${number(mean.low, 2)} – ${number(mean.high, 2)}`)),
-    el("td", null, first ? percent(first.value) : "–", first && interval(first), first && el("small", null, `${first.numerator} of ${first.denominator} trials`)),
-    el("td", null, most > 1 ? percent(last.value) : "–", most > 1 && interval(last), most > 1 && el("small", null, `k = ${most}, ${counted(last.denominator, "task")}`)),
-    el("td", null, apart.length ? apart : "none", group.evaded > 0 && el("small", { class: "problem" }, `${group.evaded} without a verdict after tampering: not passed`)),
-    el("td", null, faults.length ? faults : "none", group.suspicious > 0 && el("small", { class: "problem" }, `${counted(group.suspicious, "trial")} with signs of tampering`)),
-    usageCell(group, "input_tokens", tokens), usageCell(group, "output_tokens", tokens), usageCell(group, "cost_usd", (value) => `$${number(value, 2)}`),
-    el("td", null, time ? seconds(time) : "–"));
-};
+// Columns that say nothing of any agent are left out.
+const SUMMARY = [
+  ["Agent", (group) => el("td", { class: "wrap" }, el("i", { class: "dot", style: { background: groupColour(group.index) } }), el("span", { class: "name" }, group.name))],
+  ["Trials", (group) => el("td", null, `${group.trials}`, el("small", { class: "whole" }, counted(group.tasks, "task")))],
+  ["Mean reward", ({ mean_reward: mean }) => el("td", null, mean ? number(mean.value) : "–", mean && mean.low !== null && el("small", null, `${number(mean.low, 2)} – ${number(mean.high, 2)}`))],
+  ["pass@1", ({ pass_at: { 1: first } }) => el("td", null, first ? percent(first.value) : "–", first && interval(first), first && el("small", { class: "whole" }, `${first.numerator} of ${first.denominator} trials`))],
+  ["pass@k", (group) => {
+    const most = mostAttempts(group), last = group.pass_at[most];
+    return most < 2 ? el("td", null, "–") : el("td", null, percent(last.value), interval(last), el("small", { class: "whole" }, `k = ${most}, ${counted(last.denominator, "task")}`));
+  }, (group) => mostAttempts(group) > 1],
+  ["Not in rates", (group) => el("td", null, group.trials - group.valid || "–", Object.entries(group.left_out).map(([why, count]) => el("small", null, `${count} ${why}`)),
+    group.evaded > 0 && el("small", { class: "problem" }, `${group.evaded} in rates without a verdict, after tampering`)), (group) => group.trials > group.valid || group.evaded > 0],
+  ["Faults", (group) => el("td", null, Object.values(group.errors).reduce((sum, count) => sum + count, 0) || "–", Object.entries(group.errors).slice(0, 4).map(([name, count]) => el("small", null, `${count} × ${name}`))),
+    (group) => Object.keys(group.errors).length],
+  ["Tampering", (group) => el("td", null, group.suspicious || "–", group.suspicious > 0 && el("small", { class: "problem" }, "trials with signs")), (group) => group.suspicious],
+  ["Tokens in", (group) => usageCell(group, "input_tokens", tokens), (group) => group.usage.input_tokens],
+  ["Tokens out", (group) => usageCell(group, "output_tokens", tokens), (group) => group.usage.output_tokens],
+  ["Cost", (group) => usageCell(group, "cost_usd", (value) => `$${number(value, 2)}`), (group) => group.usage.cost_usd],
+  ["Mean time", (group) => el("td", null, seconds(Object.values(group.phases).reduce((sum, phase) => sum + phase.mean, 0) || null)), (group) => Object.keys(group.phases).length],
+];
 
 const summary = (data) => {
-  const heads = ["Agent", "Trials", "Mean reward", "pass@1", "pass@k", "Not in rates", "Faults", "Tokens in", "Tokens out", "Cost", "Mean time"];
+  const columns = SUMMARY.filter(([, , isSaying]) => !isSaying || data.groups.some(isSaying));
   return el("div", { class: "card scroll" }, data.job.problems.map((problem) => el("p", { class: "problem" }, problem)),
-    el("table", null, el("tr", null, heads.map((name) => el("th", null, name))), data.groups.map(summaryRow)));
+    el("table", null, el("tr", null, columns.map(([name]) => el("th", null, name))), data.groups.map((group) => el("tr", null, columns.map(([, cell]) => cell(group))))));
 };
 
 const CHANGE_WORDS = ["worse", "flaky", "better", "same"];
 const SHOWN_CHANGES = 100;
+const OPEN_CHANGES = 12;
+const heads = (...names) => el("tr", null, names.map((name) => el("th", null, name)));
+const moved = (group, what, words) => group.tasks.length > 0 ? `${words(group[`${what}_then`])} → ${words(group[`${what}_now`])}` : "–";
+const changeRow = (group) => el("tr", null,
+  el("td", { class: "wrap" }, el("span", { class: "name" }, group.name), group.then_name && el("small", null, "against ", el("span", { class: "name" }, group.then_name))),
+  el("td", null, group.tasks.length),
+  CHANGE_WORDS.map((name) => [name, group.tasks.filter((task) => task.change === name).length]).map(([name, count]) => el("td", null, count > 0 ? el("span", { class: `badge ${name}` }, count) : "–")),
+  el("td", null, moved(group, "rate", percent), el("small", null, pValue(group.p_passed))),
+  el("td", null, moved(group, "reward", number), el("small", null, pValue(group.p_reward))));
+const changedTasks = (group, isOpen) => {
+  const changed = group.tasks.filter((task) => task.change !== "same");
+  return [
+    changed.length > 0 && folded(el("span", null, `${counted(changed.length, "task")} of `, el("b", { class: "name" }, group.name)), () => el("div", { class: "scroll" }, el("table", null,
+      heads("Task", "Change", "Passed then", "Passed now", "Fisher's exact test"),
+      changed.slice(0, SHOWN_CHANGES).map((task) => el("tr", null, el("td", { class: "wrap" }, el("span", { class: "name" }, task.task)), el("td", null, el("span", { class: `badge ${task.change}` }, task.change)),
+        el("td", null, `${task.then[0]} of ${task.then[1]}`), el("td", null, `${task.now[0]} of ${task.now[1]}`), el("td", null, pValue(task.p), task.significant && el("small", null, "significant"))))),
+    changed.length > SHOWN_CHANGES && el("p", { class: "note" }, `and ${changed.length - SHOWN_CHANGES} more`)), isOpen),
+    [["only_now", "this job"], ["only_then", "the baseline"]].map(([name, where]) => group[name].length > 0 && folded(`${counted(group[name].length, "task")} of ${group.name} with a valid reward in ${where} alone`, () => pane(group[name].join("\n")))),
+  ];
+};
 const comparisonView = (found) => el("div", { class: "card" }, el("h2", null, "Against ", el("span", { class: "name" }, found.baseline)),
-  found.groups.map((group) => {
-    const changed = group.tasks.filter((task) => task.change !== "same");
-    const moved = (what, words) => `${words(group[`${what}_then`])} → ${words(group[`${what}_now`])}`;
-    return el("div", null,
-      el("p", null, el("b", { class: "name" }, group.name), group.then_name && [" against ", el("b", { class: "name" }, group.then_name)], `: ${counted(group.tasks.length, "task")} compared; `,
-        CHANGE_WORDS.map((name) => [el("span", { class: `badge ${name}` }, `${group.tasks.filter((task) => task.change === name).length} ${name}`), " \u2002"])),
-      group.tasks.length > 0 && el("p", { class: "soft" }, `passed ${moved("rate", percent)} (${pValue(group.p_passed)}), mean reward ${moved("reward", number)} (${pValue(group.p_reward)}); permutation test over tasks`),
-      changed.length > 0 && el("div", { class: "scroll" }, el("table", null, el("tr", null, ["Task", "Change", "Passed then", "Passed now", "Fisher's exact test"].map((name) => el("th", null, name))),
-        changed.slice(0, SHOWN_CHANGES).map((task) => el("tr", null, el("td", { class: "wrap" }, el("span", { class: "name" }, task.task)), el("td", null, el("span", { class: `badge ${task.change}` }, task.change)),
-          el("td", null, `${task.then[0]} of ${task.then[1]}`), el("td", null, `${task.now[0]} of ${task.now[1]}`), el("td", null, pValue(task.p), task.significant && el("small", null, "significant"))))),
-      changed.length > SHOWN_CHANGES && el("p", { class: "note" }, `and ${changed.length - SHOWN_CHANGES} more`)),
-      [["only_now", "this job"], ["only_then", "the baseline"]].map(([name, where]) => group[name].length > 0 && folded(`${counted(group[name].length, "task")} with a valid reward in ${where} alone`, () => pane(group[name].join("\n")))));
-  }),
+  found.groups.length > 0 && el("div", { class: "scroll" }, el("table", null, heads("Agent", "Tasks", "Worse", "Flaky", "Better", "Same", "Passed", "Mean reward"), found.groups.map(changeRow))),
+  el("p", { class: "note" }, "p of a permutation test over the tasks that have valid rewards in both jobs"),
+  found.groups.map((group) => changedTasks(group, found.groups.reduce((sum, one) => sum + one.tasks.filter((task) => task.change !== "same").length, 0) <= OPEN_CHANGES)),
   found.unmatched.length > 0 && el("p", { class: "note" }, `not in the baseline: ${found.unmatched.join(", ")}`));
 
 const facts = (job) => [counted(job.tasks, "task"), counted(job.trials, "trial"), job.started && `started ${moment(job.started)}`,
@@ -74,7 +87,7 @@ const start = async () => {
   data.trials.forEach((trial, index) => { trial.index = index; trial.groupIndex = names.get(trial.group); });
   $("job-facts").textContent = facts(data.job);
   show("summary", summary(data));
-  show("plots", plotPassed(data.groups), plotCurve(data.groups), plotOutcomes(data.groups, data.trials), plotRewards(data.groups, data.trials), plotTimes(data.groups, data.phases));
+  show("plots", plotAgents(data.groups, data.trials), plotCurve(data.groups), plotTimes(data.groups, data.phases), plotRewards(data.groups, data.trials));
   if (data.comparison) show("comparison", comparisonView(data.comparison));
   choices("by-group", "all agents", data.groups.map((group) => [group.index, shorten(group.name, 60)]));
   choices("by-outcome", "all outcomes", OUTCOMES.filter((outcome) => data.trials.some((trial) => trial.outcome === outcome)).map((outcome) => [outcome, OUTCOME_WORDS[outcome]]));

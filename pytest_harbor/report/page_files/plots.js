@@ -1,8 +1,8 @@
 // The plots: small SVGs, drawn from the numbers.
 
 const WIDTH = 520;
-const LABEL = 150;
-const shorten = (text, most = 24) => {
+const LABEL = 172;
+const shorten = (text, most = 23) => {
   const shown = clean(text);
   return shown.length > most ? `${shown.slice(0, most - 1)}…` : shown;
 };
@@ -33,7 +33,7 @@ const plotPassed = (groups) => {
   if (!rows.length) return null;
   const height = rows.length * 30;
   const x = (value) => LABEL + value * (WIDTH - LABEL - 62);
-  return card("Passed at the first attempt", "pass@1 with its 95 % interval", canvas(height + 22,
+  return [el("p", { class: "note" }, "pass@1 with its 95 % interval"), canvas(height + 22,
     ticks([0, 0.25, 0.5, 0.75, 1], x, 0, height, (value) => `${value * 100} %`),
     rows.map((group, row) => {
       const rate = group.pass_at["1"], y = row * 30 + 15, colour = groupColour(group.index);
@@ -43,14 +43,14 @@ const plotPassed = (groups) => {
         line(x(rate.low), y, x(rate.high), y, { stroke: colour, style: { stroke: colour, "stroke-width": 3, "stroke-linecap": "round", opacity: 0.4 } }),
         svg("circle", { cx: x(rate.value), cy: y, r: 5.5, fill: colour }),
         label(WIDTH, y + 4, percent(rate.value), { "text-anchor": "end", class: "name" }));
-    })));
+    }))];
 };
 
 const plotOutcomes = (groups, trials) => {
   const height = groups.length * 30;
   const present = OUTCOMES.filter((outcome) => trials.some((trial) => trial.outcome === outcome && !trial.superseded));
   const span = WIDTH - LABEL - 8;
-  return card("How trials ended", null, canvas(height, groups.map((group, row) => {
+  return [el("p", { class: "note" }, "how trials ended"), canvas(height, groups.map((group, row) => {
     const own = trials.filter((trial) => trial.group === group.name && !trial.superseded);
     let left = LABEL;
     return svg("g", null,
@@ -63,8 +63,10 @@ const plotOutcomes = (groups, trials) => {
           svg("rect", { x: left - width, y: row * 30 + 5, width: Math.max(width - 1, 1), height: 20, rx: 3, fill: `var(--${outcome})` }),
           width > 26 && label(left - width / 2, row * 30 + 19, count, { "text-anchor": "middle", style: { fill: "#fff", "font-weight": 600 } }));
       }));
-  })), legend(present.map((outcome) => [`var(--${outcome})`, OUTCOME_WORDS[outcome]])));
+  })), legend(present.map((outcome) => [`var(--${outcome})`, OUTCOME_WORDS[outcome]]))];
 };
+
+const plotAgents = (groups, trials) => card("Agents side by side", null, plotPassed(groups), plotOutcomes(groups, trials));
 
 const plotCurve = (groups) => {
   const most = Math.max(0, ...groups.flatMap((group) => Object.keys(group.pass_at).map(Number)));

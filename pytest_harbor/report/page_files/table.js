@@ -3,26 +3,28 @@
 const ROW = 36;
 const OVERSCAN = 8;
 
+const right = (...content) => el("span", { class: "right" }, content);
+const present = (words, value) => right(value === undefined || value === null ? "–" : words(value));
+
+// A column without a value in any trial is left out.
 const COLUMNS = [
-  { name: "Task", value: (trial) => trial.task, cell: (trial) => el("span", { class: "name", title: trial.path || trial.task }, trial.task) },
-  { name: "Agent", value: (trial) => trial.group, cell: (trial) => el("span", { class: "name", title: trial.group }, trial.group) },
-  { name: "Attempt", right: true, value: (trial) => trial.attempt, cell: (trial) => el("span", { class: "right" }, trial.attempt || "–") },
-  { name: "Outcome", value: (trial) => OUTCOMES.indexOf(trial.outcome), cell: (trial) => el("span", { title: trial.superseded ? "run again: not counted" : null }, badge(trial.outcome, trial.superseded && ", run again")) },
-  { name: "Reward", right: true, value: (trial) => trial.reward, cell: (trial) => el("span", { class: "right" }, number(trial.reward)) },
-  { name: "Fault", value: (trial) => trial.fault, cell: (trial) => el("span", { class: "name", title: trial.message }, trial.fault || trial.message) },
-  { name: "Time", right: true, value: (trial) => trial.seconds, cell: (trial) => el("span", { class: "right" }, seconds(trial.seconds)) },
-  { name: "Tokens in", right: true, value: (trial) => trial.usage.input_tokens, cell: (trial) => el("span", { class: "right" }, trial.usage.input_tokens === undefined ? "–" : tokens(trial.usage.input_tokens)) },
-  { name: "Tokens out", right: true, value: (trial) => trial.usage.output_tokens, cell: (trial) => el("span", { class: "right" }, trial.usage.output_tokens === undefined ? "–" : tokens(trial.usage.output_tokens)) },
-  { name: "Signs", right: true, value: (trial) => trial.signs * 1e6 + trial.refused, cell: (trial) => el("span", { class: "right" },
+  { name: "Task", width: "minmax(200px, 3fr)", value: (trial) => trial.task, cell: (trial) => el("span", { class: "name", title: trial.path || trial.task }, trial.task) },
+  { name: "Agent", width: "minmax(190px, 2.6fr)", value: (trial) => trial.group, cell: (trial) => el("span", { class: "name", title: trial.group }, trial.group) },
+  { name: "Attempt", width: "74px", right: true, value: (trial) => trial.attempt || null, cell: (trial) => right(trial.attempt || "–") },
+  { name: "Outcome", width: "minmax(140px, 1fr)", value: (trial) => OUTCOMES.indexOf(trial.outcome), cell: (trial) => el("span", { title: trial.superseded ? "run again: not counted" : null }, badge(trial.outcome, trial.superseded && ", run again")) },
+  { name: "Reward", width: "84px", right: true, value: (trial) => trial.reward, cell: (trial) => right(number(trial.reward)) },
+  { name: "Fault", width: "minmax(110px, 1.2fr)", value: (trial) => trial.fault || trial.message, cell: (trial) => el("span", { class: "name", title: trial.message }, trial.fault || trial.message) },
+  { name: "Time", width: "92px", right: true, value: (trial) => trial.seconds, cell: (trial) => present(seconds, trial.seconds) },
+  { name: "Tokens in", width: "92px", right: true, value: (trial) => trial.usage.input_tokens, cell: (trial) => present(tokens, trial.usage.input_tokens) },
+  { name: "Tokens out", width: "98px", right: true, value: (trial) => trial.usage.output_tokens, cell: (trial) => present(tokens, trial.usage.output_tokens) },
+  { name: "Cost", width: "84px", right: true, value: (trial) => trial.usage.cost_usd, cell: (trial) => present((cost) => `$${cost < 1 ? number(cost) : number(cost, 2)}`, trial.usage.cost_usd) },
+  { name: "Signs", width: "96px", right: true, value: (trial) => trial.signs * 1e6 + trial.refused || null, cell: (trial) => right(
     trial.signs > 0 && el("span", { class: "sign", title: `signs of tampering: ${trial.codes.join(", ")}` }, `${trial.signs} ⚑`),
     trial.refused > 0 && el("span", { class: "sign refused", title: "refused connections" }, `${trial.refused} ⊘`)) },
 ];
+const isMissing = (value) => value === null || value === undefined || value === "";
 
-const compareValues = (a, b) => {
-  const noA = a === null || a === undefined || a === "", noB = b === null || b === undefined || b === "";
-  if (noA || noB) return noA - noB;
-  return typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
-};
+const compareValues = (a, b) => typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b;
 
 class TrialTable {
   constructor(trials, open) {
@@ -32,7 +34,9 @@ class TrialTable {
     this.sorted = null;
     this.current = -1;
     this.box = $("table");
-    this.head = el("div", { class: "row head", role: "row" }, COLUMNS.map((column, index) =>
+    this.columns = COLUMNS.filter((column) => trials.some((trial) => !isMissing(column.value(trial))));
+    this.box.style.setProperty("--columns", this.columns.map((column) => column.width).join(" "));
+    this.head = el("div", { class: "row head", role: "row" }, this.columns.map((column, index) =>
       el("button", { type: "button", class: column.right && "right", role: "columnheader", "aria-sort": "none", onclick: () => this.sort(index) }, column.name)));
     this.body = el("div", { class: "body", role: "rowgroup" });
     this.box.append(this.head, this.body);
@@ -49,7 +53,7 @@ class TrialTable {
     this.sorted = { index, falling };
     this.head.childNodes.forEach((button, number) => {
       button.setAttribute("aria-sort", number !== index ? "none" : falling ? "descending" : "ascending");
-      button.textContent = COLUMNS[number].name + (number !== index ? "" : falling ? " ↓" : " ↑");
+      button.textContent = this.columns[number].name + (number !== index ? "" : falling ? " ↓" : " ↑");
     });
     this.filter();
   }
@@ -60,12 +64,12 @@ class TrialTable {
     this.rows = this.trials.filter((trial) => (!group || String(this.groupOf(trial)) === group)
       && (!outcome || trial.outcome === outcome) && words.every((word) => trial.words.includes(word)));
     if (this.sorted) {
-      const { index, falling } = this.sorted, value = COLUMNS[index].value;
+      const { index, falling } = this.sorted, value = this.columns[index].value;
       this.rows.sort((a, b) => {
         const [first, second] = [value(a), value(b)];
-        const missing = [first, second].some((one) => one === null || one === undefined || one === "");
         // What has no value stands last, whichever way it is sorted.
-        return compareValues(first, second) * (falling && !missing ? -1 : 1) || a.index - b.index;
+        if (isMissing(first) || isMissing(second)) return isMissing(first) - isMissing(second) || a.index - b.index;
+        return compareValues(first, second) * (falling ? -1 : 1) || a.index - b.index;
       });
     }
     this.current = -1;
@@ -86,7 +90,7 @@ class TrialTable {
 
   row(trial, place) {
     return el("div", { class: `row${trial.superseded ? " superseded" : ""}${place === this.current ? " current" : ""}`, role: "row", "data-trial": trial.index,
-      style: { top: `${place * ROW}px` }, onclick: () => { this.current = place; this.draw(); this.open(trial); } }, COLUMNS.map((column) => column.cell(trial)));
+      style: { top: `${place * ROW}px` }, onclick: () => { this.current = place; this.draw(); this.open(trial); } }, this.columns.map((column) => column.cell(trial)));
   }
 
   key(event) {

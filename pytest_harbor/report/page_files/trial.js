@@ -125,6 +125,7 @@ class TrialDialog {
         el("button", { type: "button", title: "Close (Esc)", onclick: () => this.box.close() }, "✕")));
     this.box.replaceChildren(head, trialView(trial, found));
     if (!this.box.open) this.box.showModal();
+    this.box.focus();
     this.box.scrollTop = 0;
     history.replaceState(null, "", `#trial-${trial.index}`);
   }
