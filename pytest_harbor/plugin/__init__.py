@@ -20,6 +20,7 @@ from pytest_harbor.plugin import (
     hookspecs,
     labels,
     options,
+    report_options,
 )
 from pytest_harbor.plugin.notices import HarborWarning
 
@@ -64,6 +65,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_harbor.plugin.terminal import TrialReporter
 
     config.pluginmanager.register(TrialReporter(config), "harbor-reporter")
+    report_options.register(config, options.settings(config).reports)
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_harbor.plugin.workers import XdistHooks
 

@@ -318,6 +318,22 @@ OPTIONS = (
         None,
         "bool",
     ),
+    *(
+        Option(f"--harbor-{name}", f"After the run write {what}", non_empty, "string", "FILE")
+        for name, what in (
+            ("html", "a report of the job: one HTML file with nothing from outside"),
+            ("csv", "a table of the job's trials"),
+            ("jsonl", "the job's trials with their trajectories, as the verifiers library does"),
+        )
+    ),
+    Option(
+        "--harbor-baseline",
+        "Folder of an earlier job: show what got better, worse or flaky since, in the summary and "
+        "the report",
+        non_empty,
+        "string",
+        "JOB",
+    ),
     Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
     Option(
         "--harbor-strict",

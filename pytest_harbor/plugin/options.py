@@ -26,6 +26,7 @@ from pytest_harbor.plugin.network_options import (
 from pytest_harbor.plugin.notices import HarborWarning
 from pytest_harbor.plugin.option_table import COMMAND_AGENT, OPTIONS, Option
 from pytest_harbor.plugin.option_values import env_table, missing_text, unreadable_ini
+from pytest_harbor.plugin.report_options import ReportSettings, report_settings
 from pytest_harbor.task.overrides import TaskOverrides
 from pytest_harbor.task.template import missing_variables, resolve_env
 
@@ -72,6 +73,7 @@ class Settings:
         ignore_timeouts: No time limit of a task holds.
         strict: Warnings about a task's files are errors.
         keep: Environments to keep: ``"failed"``, ``"all"`` or None.
+        reports: Files to write of the job, and the job to compare it with.
     """
 
     agents: tuple[str, ...]
@@ -110,6 +112,7 @@ class Settings:
     ignore_timeouts: bool
     strict: bool
     keep: Literal["failed", "all"] | None
+    reports: ReportSettings = ReportSettings()
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -193,6 +196,7 @@ def _resolve(config: pytest.Config) -> Settings:
         ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),
         keep=value["keep"],
+        reports=report_settings(config, value),
     )
 
 

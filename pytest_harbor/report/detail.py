@@ -65,7 +65,7 @@ class Details:
         artifacts = unlinked(folder / "artifacts")
         trajectory = trajectory_json(agent, limits)
         own = mapping(result.get("pytest_harbor"))
-        instruction, source = _instruction(trial, step, limits), "the task's folder, as it is now"
+        instruction, source = instruction_of(trial, step, limits), "the task's folder, as it is now"
         if instruction is None:
             instruction, source = first_message(trajectory), "the trajectory"
         names = [one.path for one in files_below(artifacts)[0] if one.kind == "file"]
@@ -114,8 +114,8 @@ def _order(steps: Mapping[str, Any]) -> Any:
     return lambda name: (known.get(name, len(known)), name)
 
 
-def _instruction(trial: Trial, step: str, limits: Limits) -> str | None:
-    """From the task's folder, if it is still there."""
+def instruction_of(trial: Trial, step: str, limits: Limits) -> str | None:
+    """What the agent was told, from the task's folder, if it is still there."""
     task = Path(trial.task_path)
     # A job of somebody else's must not choose which files of this machine are shown.
     if not trial.task_path or not (task / "task.toml").is_file():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.errors import TrajectoryFormatError
+from pytest_harbor.errors import OptionError, TrajectoryFormatError
 from pytest_harbor.result.trajectory_reader import load_json, read_bounded
 
 MAX_JSON_BYTES = 16 * 1024**2
@@ -95,6 +95,25 @@ def read_small_text(path: Path, limit: int) -> str | None:
         return data.decode("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+def write_lines(path: Path, pieces: Iterable[str]) -> None:
+    """Write a file whole or not at all.
+
+    Raises:
+        OptionError: It cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with draft.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+                file.writelines(pieces)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def unlinked(path: Path) -> Path:

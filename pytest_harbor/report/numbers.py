@@ -87,6 +87,7 @@ class GroupNumbers:
         valid: Trials in rates.
         passed: Those of them that passed.
         evaded: Those of them without a verdict after tampering: not passed, 0 in the mean.
+        untrusted: Those of them with a reward that is not believed: at most 0 in the mean.
         left_out: Why the others are in no rate, and how many.
         mean_reward: Over the valid trials; None where there are none.
         pass_at: k to pass@k, from 1 to the most valid attempts at one task.
@@ -103,6 +104,7 @@ class GroupNumbers:
     valid: int
     passed: int
     evaded: int
+    untrusted: int
     left_out: Mapping[str, int]
     mean_reward: Rate | None
     pass_at: Mapping[int, Rate] = field(default_factory=dict)
@@ -158,6 +160,7 @@ def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
         valid=len(valid),
         passed=sum(trial.passed for trial in valid),
         evaded=sum(trial.reward is None for trial in valid),
+        untrusted=sum(trial.untrusted for trial in valid),
         left_out=left_out,
         mean_reward=_mean_reward(tasks, left_out) if valid else None,
         pass_at=_pass_at(tasks, left_out),

@@ -12,17 +12,16 @@ import gzip
 import hashlib
 import html
 import json
-import os
 from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from pytest_harbor.errors import OptionError
 from pytest_harbor.report.comparison import Comparison, compare
 from pytest_harbor.report.data import plain, report_data
 from pytest_harbor.report.detail import Details
+from pytest_harbor.report.files import write_lines
 from pytest_harbor.report.job import JobReading, read_job
 from pytest_harbor.report.limits import Limits
 from pytest_harbor.report.trial import Trial
@@ -56,25 +55,6 @@ def write_report(
     job = read_job(job_folder)
     comparison = compare(job, read_job(baseline)) if baseline else None
     write_lines(path, page(job, [*job.trials, *more], comparison))
-
-
-def write_lines(path: Path, pieces: Iterator[str]) -> None:
-    """Write a file whole or not at all.
-
-    Raises:
-        OptionError: It cannot be written.
-    """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with draft.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-                file.writelines(pieces)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
 
 
 def page(

@@ -48,6 +48,7 @@ def trial_of_result(result: Mapping[str, Any], folder: Path, problems: list[str]
         category=category,
         passed=reading.passed(category, reward, threshold),
         reward=reward if category == "reward" else None,
+        untrusted=own.get("untrusted") is True,
         rewards=rewards,
         threshold=threshold,
         fault=fault,

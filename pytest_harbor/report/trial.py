@@ -42,6 +42,7 @@ class Trial:
         category: Whose doing its end is; empty where it has no result.
         passed: It has a valid reward that reaches the threshold, and may be trusted.
         reward: The number held against the threshold; None where there is none.
+        untrusted: Its reward is not believed, after tampering: it raises no mean.
         rewards: All labelled numbers.
         threshold: Reward at which it passes.
         fault: The first fault's class name; empty where nothing went wrong.
@@ -67,6 +68,7 @@ class Trial:
     category: str = ""
     passed: bool = False
     reward: float | None = None
+    untrusted: bool = False
     rewards: Mapping[str, float] = field(default_factory=dict)
     threshold: float = 1.0
     fault: str = ""
@@ -93,8 +95,10 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """Its part of a mean reward; 0 where a box was tampered with until none was left."""
-        return 0.0 if self.reward is None else self.reward
+        """Its part of a mean reward; a box that was tampered with raises none."""
+        if self.reward is None:
+            return 0.0
+        return min(self.reward, 0.0) if self.untrusted else self.reward
 
     @property
     def group(self) -> tuple[str, str]:
@@ -133,6 +137,7 @@ def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
         category=text(found.get("category")),
         passed=bool(found.get("passed")),
         reward=number(found.get("reward")),
+        untrusted=bool(found.get("untrusted")),
         rewards={key: value for key, value in rewards.items() if value is not None},
         fault=text(found.get("fault")),
         spans=_spans_of_properties(found),

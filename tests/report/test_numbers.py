@@ -112,6 +112,13 @@ def test_a_box_that_evaded_its_verdict_counts_as_not_passed() -> None:
     assert group.suspicious == 1
 
 
+def test_a_reward_that_is_not_believed_raises_no_mean() -> None:
+    group = only(trial("a", 1), trial("b", 1, passed=False, untrusted=True), trial("c", -1.0))
+    assert (group.untrusted, group.passed) == (1, 1)
+    assert group.mean_reward.value == 0.0
+    assert only(trial("a", -1.0, untrusted=True)).mean_reward.value == -1.0
+
+
 def test_a_run_that_was_superseded_is_nowhere_counted() -> None:
     group = only(trial("a", 0, superseded=True), trial("a", 1))
     assert (group.trials, group.pass_at[1].value, group.left_out) == (1, 1.0, {})

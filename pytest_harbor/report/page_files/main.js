@@ -21,7 +21,8 @@ const SUMMARY = [
     return most < 2 ? el("td", null, "–") : el("td", null, percent(last.value), interval(last), el("small", { class: "whole" }, `k = ${most}, ${counted(last.denominator, "task")}`));
   }, (group) => mostAttempts(group) > 1],
   ["Not in rates", (group) => el("td", null, group.trials - group.valid || "–", Object.entries(group.left_out).map(([why, count]) => el("small", null, `${count} ${why}`)),
-    group.evaded > 0 && el("small", { class: "problem" }, `${group.evaded} in rates without a verdict, after tampering`)), (group) => group.trials > group.valid || group.evaded > 0],
+    group.evaded > 0 && el("small", { class: "problem" }, `${group.evaded} in rates without a verdict, after tampering`),
+    group.untrusted > 0 && el("small", { class: "problem" }, `${group.untrusted} failed for tampering: 0 in the mean`)), (group) => group.trials > group.valid || group.evaded + group.untrusted > 0],
   ["Faults", (group) => el("td", null, Object.values(group.errors).reduce((sum, count) => sum + count, 0) || "–", Object.entries(group.errors).slice(0, 4).map(([name, count]) => el("small", null, `${count} × ${name}`))),
     (group) => Object.keys(group.errors).length],
   ["Tampering", (group) => el("td", null, group.suspicious || "–", group.suspicious > 0 && el("small", { class: "problem" }, "trials with signs")), (group) => group.suspicious],
