@@ -76,6 +76,7 @@ class Tiny(BaseAgent):
         context.rollout_details = [{"completion_token_ids": [[1, 2]]}]
         context.metadata = {"seen": seen}
         self.logger.warning("I know " + os.environ["SOME_TOKEN"])
+        self.logger.info("x" * 200_000)
         text = json.dumps(TRAJECTORY).replace("SECRET", os.environ["SOME_TOKEN"])
         (self.logs_dir / "trajectory.json").write_text(text)
 
@@ -90,6 +91,14 @@ class Slow(Tiny):
             await environment.exec("sleep 1000")
         finally:
             context.metadata = {"cleaned": True}
+
+
+class Loads(Slow):
+    capabilities = AgentCapabilities(load_atif_trajectory=True)
+
+    async def load(self, instruction, environment, context):
+        steps = json.loads(Path(self.load_trajectory).read_text())["steps"]
+        await environment.exec(f"echo {steps[1]['message']} > /app/out.txt")
 
 
 class Limited(Slow):
@@ -224,6 +233,22 @@ def test_its_coroutine_is_cancelled_at_the_limit_and_what_it_told_is_kept(
     assert result["exception_info"]["exception_type"] == "AgentTimeoutError"
     assert result["agent_result"]["n_input_tokens"] == 9
     assert result["agent_result"]["metadata"] == {"cleaned": True}
+
+
+@pytest.mark.docker
+def test_it_goes_on_from_the_trajectory_of_a_task(run_tasks, make_task, own) -> None:
+    folder = make_task()
+    steps = [("user", "hi"), ("agent", "ok")]
+    given = {
+        "schema_version": "ATIF-v1.8",
+        "agent": {"name": "a", "version": "1"},
+        "steps": [
+            {"step_id": number, "source": source, "message": message}
+            for number, (source, message) in enumerate(steps, 1)
+        ],
+    }
+    make_task.write(folder, "trajectory.json", json.dumps(given))
+    run_tasks("--harbor-agent=harbor:own_harbor:Loads").run.assert_outcomes(passed=1)
 
 
 @pytest.mark.docker

@@ -18,11 +18,18 @@ from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.faults import is_unable_name, named_fault
 from pytest_harbor.agent.harbor.connection import connection_of
 from pytest_harbor.agent.harbor.environment import HarborEnvironment
-from pytest_harbor.agent.harbor.logs import LogKeeper, messages_in
+from pytest_harbor.agent.harbor.logs import (
+    RUN_LOG,
+    SETUP_LOG,
+    TRAJECTORY_LOG,
+    kept_logs,
+    messages_in,
+)
 from pytest_harbor.agent.mcp import config_table, header_variables
 from pytest_harbor.errors import AgentFault, NonZeroAgentExitCodeError, OptionError
 from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.result.trajectory_reader import read_trajectory
+from pytest_harbor.result.work import USAGE_COUNTS
 from pytest_harbor.task.layout import TRAJECTORY_FILE
 from pytest_harbor.task.model import Task
 
@@ -59,7 +66,7 @@ class HarborAgent(Agent):
             self.load_atif_trajectory = self._load_atif_trajectory
         self._agent: Any = None
         self._box: HarborEnvironment | None = None
-        self._logs: LogKeeper | None = None
+        self._context: AgentContext | None = None
         self._told = HarborContext()
         self._goes_on = False
 
@@ -78,9 +85,9 @@ class HarborAgent(Agent):
     async def setup(self, environment: AsyncEnvironment, context: AgentContext) -> None:
         """Make Harbor's agent, and let it set itself up."""
         self._box = HarborEnvironment(context)
-        with self._key_at_hand(context):
+        with self._key_at_hand(context), messages_in(context, SETUP_LOG):
             self._agent = self._made(context)
-            with self._phase(environment, context, "harbor-setup.log") as box:
+            with self._phase(environment, context) as box:
                 await self._agent.setup(box)
             self.version = self._agent.version() or self.version
 
@@ -93,8 +100,11 @@ class HarborAgent(Agent):
         told = self._told = HarborContext()
         work = agent.load if self._goes_on else agent.run
         self._goes_on = False
-        phase = self._phase(environment, context, "harbor.log")
-        with self._key_at_hand(context), phase as box:
+        with (
+            self._key_at_hand(context),
+            messages_in(context, RUN_LOG),
+            self._phase(environment, context) as box,
+        ):
             if agent.capabilities.native_web_tools:
                 await agent.set_web_tools_disabled(not context.network_is_public, box)
             try:
@@ -111,9 +121,11 @@ class HarborAgent(Agent):
 
     def read_trajectory(self, logs_dir: Path) -> Trajectory | None:
         """Have Harbor's agent make it of the logs that came home, as most that it installs do."""
-        if self._agent is None or self._logs is None:
+        context = self._context
+        if context is None:
             return None
-        with self._logs.kept():
+        log = messages_in(context, TRAJECTORY_LOG)
+        with self._key_at_hand(context), kept_logs(context), log:
             self._agent.populate_context_post_run(self._told)
         path = logs_dir / TRAJECTORY_FILE
         return read_trajectory(path) if path.is_file() and not path.is_symlink() else None
@@ -145,14 +157,13 @@ class HarborAgent(Agent):
 
     @contextmanager
     def _phase(
-        self, environment: AsyncEnvironment, context: AgentContext, log: str
+        self, environment: AsyncEnvironment, context: AgentContext
     ) -> Iterator[HarborEnvironment]:
         assert self._box is not None
-        logs = self._logs = LogKeeper(context)
+        self._context = context
         # The variables of an agent on this machine are not for the commands that it gives.
         env = self._agent.extra_env if self._is_installed else context.env
-        box = self._box.phase(environment, context, env)
-        with logs.kept(), messages_in(context, log), box:
+        with kept_logs(context), self._box.phase(environment, context, env):
             try:
                 yield self._box
             except HarborExitCodeError as error:
@@ -169,10 +180,11 @@ def _named(error: Exception) -> AgentFault:
 
 def _take_over(told: HarborContext, context: AgentContext) -> None:
     """What the agent told so far, for the trial's result."""
-    known = told.model_dump(mode="json", exclude_none=True)
-    context.metadata.update(known.pop("metadata", {}))
-    for name, value in known.items():
-        setattr(context, name, value)
+    known = told.model_dump(mode="json", exclude_none=True, fallback=str)
+    context.metadata.update(known.get("metadata", {}))
+    for name in (*USAGE_COUNTS, "model_usage", "rollout_details"):
+        if name in known:
+            setattr(context, name, known[name])
 
 
 def _mcp_servers(context: AgentContext) -> list[Any]:

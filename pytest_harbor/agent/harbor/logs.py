@@ -16,6 +16,9 @@ from pytest_harbor.agent.model_route import CALLS_FILE
 LOGGERS = ("harbor", "LiteLLM")
 """Loggers of Harbor and of its way to models: below them all that is said may hold secrets."""
 
+SETUP_LOG, RUN_LOG, TRAJECTORY_LOG = "harbor-setup.log", "harbor.log", "harbor-trajectory.log"
+_BEING_WRITTEN = frozenset({SETUP_LOG, RUN_LOG, TRAJECTORY_LOG, CALLS_FILE})
+
 
 @contextmanager
 def messages_in(context: AgentContext, name: str) -> Iterator[None]:
@@ -34,38 +37,34 @@ def messages_in(context: AgentContext, name: str) -> Iterator[None]:
                 logger.removeHandler(handler)
 
 
-class LogKeeper:
-    """Watches over the folder of one phase's logs."""
+@contextmanager
+def kept_logs(context: AgentContext) -> Iterator[None]:
+    """Write files that appear in a phase's folder anew, as logs are written, however it ends."""
+    before = _files(context.logs_dir)
+    try:
+        yield
+    finally:
+        for path, state in _files(context.logs_dir).items():
+            if before.get(path) != state:
+                _rewrite(path, context)
 
-    def __init__(self, context: AgentContext) -> None:
-        self._context = context
 
-    @contextmanager
-    def kept(self) -> Iterator[None]:
-        """Write what appears meanwhile anew, the way all logs are written, however it ends."""
-        before = self._files()
-        try:
-            yield
-        finally:
-            for path, state in self._files().items():
-                if before.get(path) != state:
-                    self._rewrite(path)
+def _files(logs_dir: Path) -> dict[Path, tuple[int, int]]:
+    """Regular files with their size and time; without those that have no secrets in any case."""
+    found = {}
+    for folder, _, names in os.walk(logs_dir):
+        for path in (Path(folder, name) for name in names if name not in _BEING_WRITTEN):
+            if path.is_file() and not path.is_symlink():
+                status = path.stat()
+                found[path] = (status.st_size, status.st_mtime_ns)
+    return found
 
-    def _files(self) -> dict[Path, tuple[int, int]]:
-        """Regular files with their size and time; none of another's."""
-        found = {}
-        for folder, _, names in os.walk(self._context.logs_dir):
-            for path in (Path(folder, name) for name in names if name != CALLS_FILE):
-                status = path.lstat()
-                if path.is_file() and not path.is_symlink():
-                    found[path] = (status.st_size, status.st_mtime_ns)
-        return found
 
-    def _rewrite(self, path: Path) -> None:
-        name = str(path.relative_to(self._context.logs_dir))
-        raw = path.rename(path.with_name(f".{path.name}.raw"))
-        try:
-            with raw.open("rb") as source, self._context.open_log(name) as target:
-                shutil.copyfileobj(source, target, 1024**2)
-        finally:
-            raw.unlink()
+def _rewrite(path: Path, context: AgentContext) -> None:
+    name = str(path.relative_to(context.logs_dir))
+    raw = path.rename(path.with_name(f".{path.name}.raw"))
+    try:
+        with raw.open("rb") as source, context.open_log(name) as target:
+            shutil.copyfileobj(source, target, 1024**2)
+    finally:
+        raw.unlink()
