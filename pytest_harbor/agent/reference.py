@@ -72,8 +72,7 @@ class OracleAgent(Agent):
             if result.out_of_memory:
                 context.metadata["out_of_memory"] = True
 
-    @staticmethod
-    def _solution(task: Task, step: Step | None) -> tuple[Path, Path]:
+    def _solution(self, task: Task, step: Step | None) -> tuple[Path, Path]:
         """The folder and the script of a step's own solution, else of the task's."""
         script = step.solution_script if step else task.solution_script
         if script is not None:

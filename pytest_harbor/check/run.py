@@ -52,6 +52,11 @@ def check_task(
     return tuple(_bounded(sorted(dict.fromkeys(findings), key=_order)))
 
 
+def judge_found(found: Iterable[Found], task: Task, rules: HouseRules) -> list[CheckFinding]:
+    """What trials found of a task, judged as the static checks' findings are."""
+    return [_Judge(rules, task).found(one) for one in found]
+
+
 def _found(task: Task, rules: HouseRules, dataset: Dataset | None) -> Iterator[Found]:
     subject = Subject(task)
     yield from _no_solution(task)

@@ -60,6 +60,10 @@ def pytest_configure(config: pytest.Config) -> None:
     options.settings(config)
     config.addinivalue_line("markers", labels.MARKER)
     guard.rewrite_args(config)
+    if options.settings(config).check:
+        from pytest_harbor.plugin.check_report import CheckReport
+
+        config.pluginmanager.register(CheckReport(config), "harbor-check")
     if hasattr(config, "workerinput"):
         return
     from pytest_harbor.plugin.terminal import TrialReporter

@@ -123,9 +123,11 @@ class TaskFile(AboveTask, pytest.Module):
 
     Attributes:
         fault: What keeps the trials from running; None for a sound task.
+        asked: What hooks and the task's path are at fault for, under ``--harbor-check``.
     """
 
     fault: TaskFormatError | None = None
+    asked: tuple[Problem, ...] = ()
     _task: Task | None = None
 
     @classmethod
@@ -151,9 +153,13 @@ class TaskFile(AboveTask, pytest.Module):
             raise self.fault or RuntimeError(f"{self.path} was not read yet")
         return self._task
 
-    @property
+    @cached_property
     def variants(self) -> dict[str, Variant]:
-        """The variants of every task by the names of their items."""
+        """The variants of the task by the names of their items."""
+        if settings(self.config).check:
+            from pytest_harbor.plugin.check_items import check_variants
+
+            return check_variants(self.config, self._task)
         stash = self.config.stash
         if _VARIANTS not in stash:
             stash[_VARIANTS] = {one.name: one for one in variants(settings(self.config))}
@@ -168,9 +174,11 @@ class TaskFile(AboveTask, pytest.Module):
         self._read()
         if not labels.is_selected(self.config, self.path.parent, self._task):
             return []
-        if self.fault is not None:
-            return [self._stand_in()]
-        return self._trials()
+        if settings(self.config).check:
+            from pytest_harbor.plugin.check_items import check_item
+
+            return [check_item(self), *(self._trials() if self.variants else ())]
+        return [self._stand_in()] if self.fault is not None else self._trials()
 
     def _read(self) -> None:
         # On demand: pydantic is not for runs without tasks.
@@ -180,7 +188,9 @@ class TaskFile(AboveTask, pytest.Module):
         try:
             wanted = settings(self.config)
             self._task = read_task(
-                self.path.parent, strict=wanted.strict, overrides=wanted.overrides
+                self.path.parent,
+                strict=wanted.strict and not wanted.check,
+                overrides=wanted.overrides,
             )
             self._check(self._task)
         except TaskFormatError as error:
@@ -189,6 +199,9 @@ class TaskFile(AboveTask, pytest.Module):
     def _check(self, task: Task) -> None:
         answers = self.ihook.pytest_harbor_check_task(config=self.config, task=task)
         asked = [problem for answer in answers for problem in answer]
+        if settings(self.config).check:
+            self.asked = (*asked, *labels.awkward_names(self))
+            return
         strict = settings(self.config).strict
         errors = [problem for problem in asked if strict or problem.severity == "error"]
         notes = [*task.problems, *asked, *labels.awkward_names(self)]

@@ -30,9 +30,11 @@ _FORESEEN = pytest.StashKey[bool]()
 
 
 def is_trial_id(nodeid: str) -> bool:
-    """Whether a node id is a trial's."""
-    path, separator, _ = nodeid.partition("::")
-    return bool(separator) and (path == "task.toml" or path.endswith("/task.toml"))
+    """Whether a node id is a trial's; static checks, named ``check``, are none."""
+    path, separator, name = nodeid.partition("::")
+    return (
+        bool(separator) and name != "check" and (path == "task.toml" or path.endswith("/task.toml"))
+    )
 
 
 def make_ready(config: pytest.Config, first: TrialItem | None = None) -> None:

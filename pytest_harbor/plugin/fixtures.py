@@ -48,6 +48,11 @@ def harbor_task(request: pytest.FixtureRequest) -> Task:
 @pytest.fixture
 def harbor_agent(request: pytest.FixtureRequest, harbor_task: Task) -> Agent:
     """The agent of this item. Override it to hand in an agent of your own."""
+    if settings(request.config).check:
+        from pytest_harbor.plugin.check_items import probe_agent
+
+        if (probe := probe_agent(request.node)) is not None:
+            return probe
     variant = request.node.variant
     kwargs: dict[str, Any] = dict(settings(request.config).agent_kwargs)
     if variant.agent == COMMAND_AGENT:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import pytest
 
+from pytest_harbor.plugin import check_options
 from pytest_harbor.plugin.network_options import (
     NETWORK_OPTIONS,
     NetworkSettings,
@@ -73,6 +74,7 @@ class Settings:
         ignore_timeouts: No time limit of a task holds.
         strict: Warnings about a task's files are errors.
         keep: Environments to keep: ``"failed"``, ``"all"`` or None.
+        check: How tasks are proven, instead of worked on; None: they are worked on.
         reports: Files to write of the job, and the job to compare it with.
     """
 
@@ -113,6 +115,7 @@ class Settings:
     strict: bool
     keep: Literal["failed", "all"] | None
     reports: ReportSettings = ReportSettings()
+    check: Literal["static", "on", "full"] | None = None
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -121,6 +124,7 @@ def add_options(parser: pytest.Parser) -> None:
     for option in OPTIONS:
         group.addoption(option.flag, dest=option.name, **_argument(option))
         parser.addini(option.name, option.help, type=option.ini, default=None)
+    check_options.add_options(parser, group)
 
 
 def _argument(option: Option) -> dict[str, Any]:
@@ -152,10 +156,11 @@ def settings(config: pytest.Config) -> Settings:
 def _resolve(config: pytest.Config) -> Settings:
     value = {option.name.removeprefix("harbor_"): _value(config, option) for option in OPTIONS}
     command = value["agent_command"]
+    check = check_options.check_mode(config)
     env, missing_env = _agent_env(value["agent_env"] or (), os.environ)
     timeouts = value["timeout_multiplier"] or 1.0
     return Settings(
-        agents=_agents(value["agent"] or (), command),
+        agents=("oracle", "nop") if check else _agents(value["agent"] or (), command),
         agent_command=command,
         models=tuple(dict.fromkeys(value["model"] or ())),
         agent_kwargs=_agent_kwargs(value["agent_kwarg"] or ()),
@@ -196,6 +201,7 @@ def _resolve(config: pytest.Config) -> Settings:
         ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),
         keep=value["keep"],
+        check=check,
         reports=report_settings(config, value),
     )
 

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_harbor.errors import HarborError, UnsupportedError
 from pytest_harbor.plugin.failure_text import failure_text, step_text
+from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, forget, set_properties
 
 if TYPE_CHECKING:
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 def report(request: pytest.FixtureRequest, result: TrialResult) -> None:
     """Pass or fail the item of a trial that came to an end; its steps are subtests."""
     item = request.node
+    if settings(request.config).check:
+        from pytest_harbor.plugin.check_items import judge
+
+        if fault := judge(item, result):
+            pytest.fail(f"{fault}\n{_text(item, result)}", pytrace=False)
+        return
     if result.steps and request.config.pluginmanager.hasplugin("subtests"):
         _report_steps(request.getfixturevalue("subtests"), item, result)
     if not result.passed:
