@@ -110,6 +110,11 @@ def _run(node: Node, states: States, known: _Walk) -> tuple[States, States]:
 
 
 def _sequence(node: Node, states: States, known: _Walk) -> tuple[States, States]:
+    body = node.named_children[0] if node.named_children else node
+    if node.type == "redirected_statement" and body.type == "list":
+        # The parser hangs the redirection of a list's last command on the whole list.
+        others = [child for child in node.named_children if child != body]
+        return _list(body, states, known, any(known.writes(child) for child in others))
     if node.type in ("redirected_statement", "pipeline") and known.writes(node):
         return frozenset({True}), _NOWHERE
     true, false = states, _NOWHERE
@@ -179,16 +184,19 @@ def _call(function: Node, states: States, known: _Walk) -> tuple[States, States]
         known.functions = kept
 
 
-def _list(node: Node, states: States, known: _Walk) -> tuple[States, States]:
+def _list(
+    node: Node, states: States, known: _Walk, last_writes: bool = False
+) -> tuple[States, States]:
     left, right = node.named_children[0], node.named_children[-1]
     known.in_condition += 1
     true, false = _run(left, states, known)
     known.in_condition -= 1
-    if any(child.type == "&&" for child in node.children):
-        then, other = _run(right, true, known)
-        return then, other | false
-    then, other = _run(right, false, known)
-    return true | then, other
+    is_and = any(child.type == "&&" for child in node.children)
+    reached = true if is_and else false
+    then, other = _run(right, reached, known)
+    if last_writes and reached:
+        then, other = frozenset({True}), _NOWHERE
+    return (then, other | false) if is_and else (true | then, other)
 
 
 def _negated(node: Node, states: States, known: _Walk) -> tuple[States, States]:

@@ -14,12 +14,6 @@ from pytest_harbor.check.subject import Subject
 
 CHECKS = (
     Check(
-        "invalid-script",
-        "bash stops where it cannot read on",
-        "correct it; `bash -n` tells more",
-        "warning",
-    ),
-    Check(
         "open-background",
         "runners that read the script's output wait for the process until time is up",
         "send its output to a file: … > server.log 2>&1 &",
@@ -55,9 +49,6 @@ def find(subject: Subject, rules: HouseRules) -> Iterator[Found]:
 
 
 def _of_script(path: Path, script: ShellScript) -> Iterator[Found]:
-    broken = next((node for node in walk(script.root) if node.is_missing), None)
-    if broken is not None:
-        yield Found("invalid-script", f"a {broken.type!r} is missing", path, line_of(broken))
     for command in script.commands():
         if _kills_itself(command):
             yield Found("pkill-by-text", " ".join(command.plain)[:80], path, command.line)

@@ -125,9 +125,7 @@ def _has_no_network(subject: Subject) -> bool:
 
 def _fetches(command: Command) -> bool:
     text = " ".join(command.plain)
-    if command.plain[:2] == ("git", "clone"):
-        return True
-    is_client = command.name in ("curl", "wget")
+    is_client = command.name in ("curl", "wget") or command.plain[:2] == ("git", "clone")
     return is_client and "://" in text and not _LOCAL_HOST.search(text)
 
 
