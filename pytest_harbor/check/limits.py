@@ -8,6 +8,7 @@ from pytest_harbor.check.finding import Check, Found
 from pytest_harbor.check.rules import HouseRules
 from pytest_harbor.check.subject import Subject
 from pytest_harbor.task.config import StepConfig
+from pytest_harbor.task.finding import field_path
 
 CHECKS = (
     Check(
@@ -35,6 +36,8 @@ CHECKS = (
     ),
 )
 
+_BUILD_RANGE = (1.0, 86_400.0)
+
 
 def find(subject: Subject, rules: HouseRules) -> Iterator[Found]:
     """Limits out of range, missing ones, and resources that the house does not have."""
@@ -45,10 +48,8 @@ def find(subject: Subject, rules: HouseRules) -> Iterator[Found]:
         yield from _agent(subject, rules, step, ("steps", index, "agent", "timeout_sec"))
         yield from _verifier(subject, rules, step, ("steps", index, "verifier", "timeout_sec"))
     build = config.environment.build_timeout_sec
-    if not 1 <= build <= rules.agent_timeout[1]:
-        yield _found(
-            subject, ("environment", "build_timeout_sec"), build, (1, rules.agent_timeout[1])
-        )
+    if not _BUILD_RANGE[0] <= build <= _BUILD_RANGE[1]:
+        yield _found(subject, ("environment", "build_timeout_sec"), build, _BUILD_RANGE)
     yield from _house(subject, rules)
 
 
@@ -60,7 +61,9 @@ def _agent(
     if limit is None:
         if step is not None or not config.steps:
             line = subject.line_of(*at)
-            yield Found("no-agent-timeout", "no limit", subject.task.config_file, line, _dotted(at))
+            yield Found(
+                "no-agent-timeout", "no limit", subject.task.config_file, line, field_path(at)
+            )
         return
     is_own = step is None or step.agent.timeout_sec is not None
     if is_own and not rules.agent_timeout[0] <= limit <= rules.agent_timeout[1]:
@@ -81,13 +84,7 @@ def _found(
 ) -> Found:
     message = f"{limit:g} s is not between {bounds[0]:g} and {bounds[1]:g}"
     line = subject.line_of(*at)
-    return Found("timeout-range", message, subject.task.config_file, line, _dotted(at))
-
-
-def _dotted(at: tuple[str | int, ...]) -> str:
-    from pytest_harbor.task.finding import field_path
-
-    return field_path(at)
+    return Found("timeout-range", message, subject.task.config_file, line, field_path(at))
 
 
 def _house(subject: Subject, rules: HouseRules) -> Iterator[Found]:
