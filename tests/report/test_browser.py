@@ -16,7 +16,8 @@ MAX_NODES = 6_000
 MAX_FILE_BYTES = 40 * 1024**2
 EVIL = (
     "</script><script>window.acted=1</script><img src=x onerror=window.acted=1>"
-    "\"'`${window.acted=1}<svg onload=window.acted=1>\u2028\u2029\u202egnp\u2066\x00\x1b[31m\x9b]]>-->&lt;\ud800"
+    "\"'`${window.acted=1}<svg onload=window.acted=1>"
+    "\u2028\u2029\u202egnp\u2066\x00\x1b[31m\x9b]]>-->&lt;\ud800"
 )
 
 
