@@ -78,7 +78,7 @@ def test_a_gateway_that_cannot_be_reset_is_replaced(pool):
 
 def test_what_is_made_ready_late_is_not_for_the_next_trial(monkeypatch):
     gateway = Gateway.__new__(Gateway)
-    gateway._lock, gateway._trial, made_ready = threading.RLock(), 0, []
+    gateway._lock, made_ready = threading.RLock(), []
     monkeypatch.setattr(gateway, "_prepare", made_ready.append)
     monkeypatch.setattr(Gateway, "_talk", SimpleNamespace(ask=lambda *_, **__: ""))
     with gateway._lock:  # the trial ends before its next policy is seen to

@@ -63,7 +63,7 @@ class Gateway:
         self._lock = threading.RLock()
         self._numbers = itertools.count()
         self._prepared: _Prepared | None = None
-        self._trial = 0
+        self._wanted: object = None
         self._guarded = False
         self._told: Told = {}
         bridge = guard.next_bridge_name()
@@ -126,12 +126,13 @@ class Gateway:
 
     def prepare(self, policy: NetworkPolicy) -> None:
         """Start the servers that ``policy`` needs, in the background; errors wait for enforce."""
-        trial = self._trial
+        wanted = self._wanted = object()
 
         def work() -> None:
             with self._lock, suppress(HarborError):
-                # It may come to its turn when the gateway serves another trial.
-                if self._trial == trial:
+                # When it comes to its turn, another may be wanted, or none: the policy holds
+                # already, or the gateway serves another trial.
+                if self._wanted is wanted:
                     self._prepare(policy)
 
         thread = threading.Thread(target=work, name="harbor gateway", daemon=True)
@@ -167,6 +168,7 @@ class Gateway:
             EnvironmentFault: It cannot; nothing more is let through than before.
         """
         with self._lock:
+            self._wanted = None
             prepared = self._prepare(policy)
             recipe = self._resolved(prepared.recipe)
             self._require_guard(policy, recipe)
@@ -232,8 +234,7 @@ class Gateway:
     def reset(self) -> None:
         """Let nothing through and forget the last trial."""
         with self._lock:
-            self._trial += 1
-            self._prepared = None
+            self._prepared = self._wanted = None
             self._talk.ask("close", texts=(CLOSED,))
             self._told = {}
 
