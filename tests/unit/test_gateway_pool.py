@@ -88,3 +88,17 @@ def test_what_is_made_ready_late_is_not_for_the_next_trial(monkeypatch):
         if thread.name == "harbor gateway":
             thread.join()
     assert made_ready == []
+
+
+def test_only_the_policy_that_is_wanted_last_is_made_ready(monkeypatch):
+    gateway = Gateway.__new__(Gateway)
+    gateway._lock, made_ready = threading.RLock(), []
+    monkeypatch.setattr(gateway, "_prepare", made_ready.append)
+    last = NetworkPolicy("allowlist", ("b.example",))
+    with gateway._lock:
+        gateway.prepare(NetworkPolicy("allowlist", ("a.example",)))
+        gateway.prepare(last)
+    for thread in threading.enumerate():
+        if thread.name == "harbor gateway":
+            thread.join()
+    assert made_ready == [last]
