@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from pytest_harbor.plugin.options import Settings, settings
 
 if TYPE_CHECKING:
+    from pytest_harbor.trial.job import JobRecord
     from pytest_harbor.trial.plan import RunOptions
 
 WORKER_INPUT = "pytest_harbor_job"
 """Key under which the controller of pytest-xdist hands the job to its workers."""
 
 _JOB = pytest.StashKey["Job"]()
+_RECORD = pytest.StashKey["JobRecord"]()
 
 
 class Job(NamedTuple):
@@ -83,6 +85,32 @@ def job(config: pytest.Config) -> Job:
     if _JOB not in config.stash:
         config.stash[_JOB] = _received(config) or _begun(config)
     return config.stash[_JOB]
+
+
+def job_record(config: pytest.Config) -> JobRecord:
+    """What writes the job's own files."""
+    if _RECORD not in config.stash:
+        from pytest_harbor.trial.job import JobRecord
+
+        config.stash[_RECORD] = JobRecord(job(config).path, _job_config(config))
+    return config.stash[_RECORD]
+
+
+def _job_config(config: pytest.Config) -> dict[str, Any]:
+    current, wanted = job(config), settings(config)
+    return {
+        "job_name": current.path.name,
+        "jobs_dir": str(current.path.parent),
+        "n_attempts": wanted.attempts,
+        "timeout_multiplier": wanted.timeout_multiplier,
+        "agents": [
+            {"name": agent, "model_name": model}
+            for agent in wanted.agents
+            for model in wanted.models or (None,)
+        ],
+        "environment": {"type": "docker", "force_build": wanted.rebuild},
+        "pytest_harbor": {"run_id": current.run_id, "threshold": wanted.threshold},
+    }
 
 
 def _received(config: pytest.Config) -> Job | None:

@@ -114,7 +114,7 @@ class Settings:
     ignore_timeouts: bool
     strict: bool
     keep: Literal["failed", "all"] | None
-    reports: ReportSettings = ReportSettings()
+    reports: ReportSettings = field(default_factory=ReportSettings)
     check: Literal["static", "on", "full"] | None = None
 
 

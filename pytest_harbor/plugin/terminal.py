@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_harbor.plugin.engine import is_trial_id
-from pytest_harbor.plugin.job import job
-from pytest_harbor.plugin.options import settings
+from pytest_harbor.plugin.job import job, job_in_use, job_record
 
 _COUNTED = "reward"
 _SHOWN_FINDINGS = 20
@@ -37,9 +36,35 @@ class TrialReporter:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._record: Any = None
         self._kept: dict[object, None] = {}
+        self._expected = 0
+        self._begun: set[str] = set()
+        self._ended: set[str] = set()
         self.trials: dict[str, dict[str, Any]] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Count the trials to come."""
+        self._expected = sum(is_trial_id(item.nodeid) for item in session.items)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
+        """The same where workers collect; all find the same."""
+        self._expected = sum(map(is_trial_id, ids))
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        """A trial begins."""
+        if is_trial_id(nodeid):
+            self._begun.add(nodeid)
+            self._ended.discard(nodeid)
+
+    @property
+    def _cut_off(self) -> int:
+        """How many trials have begun and not ended."""
+        return len(self._begun - self._ended)
+
+    @property
+    def _not_begun(self) -> int:
+        return max(self._expected - len(self._begun), 0)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take note of a trial; of its phases the last one knows most."""
@@ -58,20 +83,22 @@ class TrialReporter:
             known["outcome"] = "error" if report.when != "call" else report.outcome
             if report.skipped:
                 known["outcome"] = "skipped"
+        if report.when not in ("setup", "call"):
+            self._ended.add(report.nodeid)  # a worker that crashed reports no phase
         if report.when == "teardown":
             self._add_to_job(report.nodeid, known)
 
     def pytest_sessionfinish(self) -> None:
         """Write the job's final state."""
-        if self._record is not None:
-            self._record.finish()
+        if job_in_use(self._config) is not None:
+            job_record(self._config).finish(cancelled=self._cut_off, pending=self._not_begun)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Show what the trials came to."""
         for kept in self._kept:
             terminalreporter.section("kept environment", "-")
             terminalreporter.write_line(str(kept))
-        if not self.trials:
+        if not (self.trials or self._begun):
             return
         terminalreporter.section("harbor", "=")
         for line in self._lines():
@@ -87,24 +114,25 @@ class TrialReporter:
     def _lines(self) -> Iterator[str]:
         trials = list(self.trials.values())
         tasks = {nodeid.partition("::")[0] for nodeid in self.trials}
-        yield f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}"
+        yield f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}{self._left_open()}"
         for agent, group in _by_agent(trials).items():
             yield f"{agent}: {rate(group)}"
             if spent := usage(group):
                 yield f"{agent}: {spent}"
         yield from _integrity(self.trials)
-        if any("trial" in trial for trial in trials):
+        if any("trial" in trial for trial in trials) or (self._begun and job_in_use(self._config)):
             yield f"results: {job(self._config).path}"
+
+    def _left_open(self) -> str:
+        """What a run that ended early has no result of."""
+        counts = {"cut off": self._cut_off, "not begun": self._not_begun}
+        return "".join(f"; {number} {what}" for what, number in counts.items() if number)
 
     def _add_to_job(self, nodeid: str, trial: dict[str, Any]) -> None:
         if "trial" not in trial or "category" not in trial:
             return
-        if self._record is None:
-            from pytest_harbor.trial.job import JobRecord
-
-            self._record = JobRecord(job(self._config).path, self._job_config())
         prefix = "reward."
-        self._record.add(
+        job_record(self._config).add(
             nodeid,
             {
                 "agent": trial["agent"],
@@ -123,25 +151,11 @@ class TrialReporter:
                     "cost_usd": trial.get("cost_usd"),
                 },
                 "fault": trial.get("fault"),
+                "untrusted": bool(trial.get("untrusted")),
             },
+            running=self._cut_off,
+            pending=self._not_begun,
         )
-
-    def _job_config(self) -> dict[str, Any]:
-        current = job(self._config)
-        wanted = settings(self._config)
-        return {
-            "job_name": current.path.name,
-            "jobs_dir": str(current.path.parent),
-            "n_attempts": wanted.attempts,
-            "timeout_multiplier": wanted.timeout_multiplier,
-            "agents": [
-                {"name": agent, "model_name": model}
-                for agent in wanted.agents
-                for model in wanted.models or (None,)
-            ],
-            "environment": {"type": "docker", "force_build": wanted.rebuild},
-            "pytest_harbor": {"run_id": current.run_id, "threshold": wanted.threshold},
-        }
 
 
 def _integrity(trials: dict[str, dict[str, Any]]) -> Iterator[str]:
@@ -183,9 +197,14 @@ def _pass_rate(valid: list[dict[str, Any]]) -> str:
     from pytest_harbor.result.reward import as_float
 
     passed = sum(1 for trial in valid if trial.get("passed"))
-    # A box that was tampered with until nothing could be graded must not lift the mean.
-    mean = sum(as_float(trial.get("reward", 0)) for trial in valid) / len(valid)
+    # A box that was tampered with must not lift the mean, graded or not.
+    rewards = [as_float(trial.get("reward", 0)) for trial in valid]
+    untrusted = [bool(trial.get("untrusted")) for trial in valid]
+    pairs = zip(rewards, untrusted, strict=True)
+    mean = sum(min(reward, 0.0) if odd else reward for reward, odd in pairs) / len(valid)
     text = f"{passed} of {len(valid)} valid rewards passed; mean reward {mean:.3g}"
+    if failed := sum(untrusted):
+        text += f" ({failed} failed for tampering: 0 in the mean)"
     if evaded := sum("reward" not in trial for trial in valid):
         text += f" ({evaded} without a verdict after tampering: not passed, 0 in the mean)"
     return text

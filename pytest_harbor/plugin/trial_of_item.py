@@ -9,7 +9,8 @@ import pytest
 
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.errors import EnvironmentFault, HarborError, OptionError
-from pytest_harbor.plugin.job import Job
+from pytest_harbor.plugin.engine import is_trial_id
+from pytest_harbor.plugin.job import Job, job_record
 from pytest_harbor.task.network import NetworkMode, NetworkPolicy
 from pytest_harbor.trial.network_plan import NetworkPlan, task_network
 from pytest_harbor.trial.plan import TrialPlan, plan_trial
@@ -151,6 +152,7 @@ def begin(
 
 def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
     record = TrialRecord(job.path, plan.task.short_name, plan.redactor)
+    _begin_job(item)
     environments: list[Environment] = []
 
     def make_environment(request: EnvironmentRequest) -> Environment:
@@ -165,6 +167,11 @@ def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
     trial = Trial(plan, record, observer, make_environment, labels)
     item.stash[ITEM_TRIAL] = ItemTrial(item, job, trial, environments)
     return item.stash[ITEM_TRIAL]
+
+
+def _begin_job(item: pytest.Item) -> None:
+    if is_trial_id(item.nodeid) and not (record := job_record(item.config)).is_begun:
+        record.begin(sum(is_trial_id(each.nodeid) for each in item.session.items))
 
 
 def _as_plan(policy: NetworkPlan | NetworkPolicy | str, task: Task) -> NetworkPlan:

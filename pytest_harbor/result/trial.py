@@ -107,6 +107,11 @@ class TrialResult(Work):
         return self.fails_on_tamper and any(not one.remedied for one in self.tampering)
 
     @property
+    def untrusted(self) -> bool:
+        """Whether it has a reward that is not believed: it raises no mean."""
+        return self.is_tampered and self.category == "reward" and self.verdict is not None
+
+    @property
     def evaded(self) -> bool:
         """Whether a box that was tampered with gave no verdict: it counts, as not passed."""
         return self.category == "reward" and self.verdict is None
@@ -141,6 +146,8 @@ class TrialResult(Work):
         ]
         if first := next((fault for work in self.works for fault in work.faults), None):
             pairs.append(("fault", first.type))
+        if self.untrusted:
+            pairs.append(("untrusted", 1))
         if self.suspicious:
             pairs += [("integrity", len(self.suspicious)), ("integrity.codes", self._codes())]
         for phase in ("environment", "agent", "verifier"):
@@ -200,6 +207,7 @@ class TrialResult(Work):
         return {
             "category": self.category,
             "passed": self.passed,
+            "untrusted": self.untrusted,
             "attempt": self.attempt,
             "threshold": self.threshold,
             "network": dict(self.network),

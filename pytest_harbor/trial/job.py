@@ -6,6 +6,7 @@ Layout and field names: ``format/rewards-and-results.md``, section 10.
 from __future__ import annotations
 
 import contextlib
+import json
 import time
 import uuid
 from collections import Counter
@@ -27,7 +28,10 @@ def job_name(run_id: str, now: datetime | None = None) -> str:
 
 
 class JobRecord:
-    """Writes ``config.json`` and ``result.json`` of a job; one process of a run owns it."""
+    """Writes ``config.json`` and ``result.json`` of a job.
+
+    Every process of a run begins them where they are missing; one counts trials.
+    """
 
     def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
         self.path = path
@@ -37,38 +41,79 @@ class JobRecord:
         self._retries = 0
         self._config = dict(config)
         self._written = float("-inf")
+        self.is_begun = False
 
-    def add(self, key: str, trial: Mapping[str, Any]) -> None:
+    def begin(self, expected: int) -> None:
+        """A trial has its folder: from now on the job can be read, whatever ends the run.
+
+        Args:
+            expected: How many trials the run has.
+        """
+        self.is_begun = True
+        if not (self.path / "config.json").exists():
+            self._write_file("config.json", self._config)
+        if not (self.path / "result.json").exists():
+            self._write(running=1, pending=max(expected - 1, 0))
+
+    def add(
+        self, key: str, trial: Mapping[str, Any], *, running: int = 0, pending: int = 0
+    ) -> None:
         """Count a trial; one that is run again takes the place of its last run.
 
         Args:
             key: Names the trial.
             trial: ``agent``, ``model``, ``category``, ``rewards``, ``name``, ``usage``,
-                ``fault``; plain values.
+                ``fault``, ``untrusted``; plain values.
+            running: How many others run now.
+            pending: How many have not begun.
         """
-        if not self._trials:
+        self._take_over()
+        if not (self.path / "config.json").exists():
             self._write_file("config.json", self._config)
         self._retries += key in self._trials
         self._trials[key] = trial
         # Rewriting for each of thousands of short trials would cost more than the trials.
         if time.monotonic() - self._written > _REWRITE_EVERY_SEC:
-            self._write(finished=False)
+            self._write(running=running, pending=pending)
 
-    def finish(self) -> None:
-        """Write the final state; does nothing where no trial ran."""
-        if self._trials:
-            self._write(finished=True)
+    def finish(self, *, cancelled: int = 0, pending: int = 0) -> None:
+        """Write the final state; does nothing where no trial ran.
 
-    def _write(self, *, finished: bool) -> None:
+        Args:
+            cancelled: How many trials were cut off with the run.
+            pending: How many never began.
+        """
+        self._take_over()
+        if self._trials or self.is_begun:
+            self._write(cancelled=cancelled, pending=pending, ended=not (cancelled or pending))
+
+    def _take_over(self) -> None:
+        """Go on with what another process, or this one, has begun."""
+        if self.is_begun:
+            return
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            known = json.loads((self.path / "result.json").read_text(encoding="utf-8"))
+            started = datetime.fromisoformat(known["started_at"])
+            self._id, self._started, self.is_begun = str(known["id"]), started, True
+
+    def _write(
+        self, *, running: int = 0, pending: int = 0, cancelled: int = 0, ended: bool = False
+    ) -> None:
         now = datetime.now()
+        stats = job_stats(self._trials.values(), retries=self._retries)
+        open_trials = {
+            "n_running_trials": running,
+            "n_pending_trials": pending,
+            "n_cancelled_trials": cancelled,
+        }
         document = {
             "schema_version": 1,
             "id": self._id,
             "started_at": self._started.isoformat(),
             "updated_at": now.isoformat(),
-            "finished_at": now.isoformat() if finished else None,
-            "n_total_trials": len(self._trials),
-            "stats": job_stats(self._trials.values(), retries=self._retries),
+            "finished_at": now.isoformat() if ended else None,
+            "n_total_trials": len(self._trials) + sum(open_trials.values()),
+            "stats": {**stats, **open_trials},
         }
         self._write_file("result.json", document)
         self._written = time.monotonic()
@@ -98,7 +143,10 @@ def job_stats(trials: Iterable[Mapping[str, Any]], *, retries: int = 0) -> dict[
         "n_retries": retries,
         **{name: _total(trials, name) for name in _USAGE},
         "evals": {key: _group_stats(group) for key, group in groups.items()},
-        "pytest_harbor": {"categories": dict(categories)},
+        "pytest_harbor": {
+            "categories": dict(categories),
+            "untrusted": [trial["name"] for trial in trials if trial.get("untrusted")],
+        },
     }
 
 
@@ -115,8 +163,9 @@ def _group_stats(trials: list[Mapping[str, Any]]) -> dict[str, Any]:
     rewards: dict[str, dict[str, list[str]]] = {}
     faults: dict[str, list[str]] = {}
     for trial in valid:
-        for key, value in trial["rewards"].items():
-            rewards.setdefault(key, {}).setdefault(str(as_float(value)), []).append(trial["name"])
+        for key in trial["rewards"]:
+            value = str(_counted(trial, key))
+            rewards.setdefault(key, {}).setdefault(value, []).append(trial["name"])
     for trial in trials:
         if trial.get("fault"):
             faults.setdefault(trial["fault"], []).append(trial["name"])
@@ -133,8 +182,11 @@ def _group_stats(trials: list[Mapping[str, Any]]) -> dict[str, Any]:
 def _means(trials: list[Mapping[str, Any]]) -> dict[str, float]:
     """Mean of each reward key; a trial without the key counts as 0, as in Harbor."""
     keys = list(dict.fromkeys(key for trial in trials for key in trial["rewards"]))
-    means = {
-        key: sum(as_float(trial["rewards"].get(key, 0)) for trial in trials) / len(trials)
-        for key in keys
-    }
+    means = {key: sum(_counted(trial, key) for trial in trials) / len(trials) for key in keys}
     return {"mean": means[keys[0]]} if len(keys) == 1 else means
+
+
+def _counted(trial: Mapping[str, Any], key: str) -> float:
+    """A trial's part of a mean; a reward that is not trusted raises none."""
+    value = as_float(trial["rewards"].get(key, 0))
+    return min(value, 0.0) if trial.get("untrusted") else value

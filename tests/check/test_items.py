@@ -185,12 +185,17 @@ def test_findings_are_on_the_reports(project: Project, workers: list[str]) -> No
     project.task("good", instruction="Put ok where you are told to.\n")
     project.pytester.makeconftest(
         """
-        import json, os
+        import json
 
-        def pytest_runtest_logreport(report):
-            if report.when == "call" and "PYTEST_XDIST_WORKER" not in os.environ:
-                with open("found.json", "a") as file:
-                    file.write(json.dumps(report.harbor_findings) + "\\n")
+        class Reports:
+            def pytest_runtest_logreport(self, report):
+                if report.when == "call":
+                    with open("found.json", "a") as file:
+                        file.write(json.dumps(report.harbor_findings) + "\\n")
+
+        def pytest_configure(config):
+            if not hasattr(config, "workerinput"):
+                config.pluginmanager.register(Reports())
         """
     )
     args = ["-p", "no:hypothesispytest", "--harbor-check=static", *workers]

@@ -18,7 +18,7 @@ from pytest_harbor.plugin import engine
 patch = pytest.MonkeyPatch()
 
 def pytest_configure(config):
-    patch.setattr(engine, "require", lambda config: None)
+    patch.setattr(engine, "require", lambda *_: None)
 
 def pytest_unconfigure(config):
     patch.undo()

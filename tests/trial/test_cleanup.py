@@ -95,8 +95,14 @@ def test_interrupt_leaves_nothing(make_task, pytester, engine, args, to_group, n
     run_id = run.run_id
     send = os.killpg if to_group else os.kill
     send(run.process.pid, number)
-    run.end()
+    output = run.end()
     assert left_of(engine, run_id) == []
+    (folder,) = (pytester.path / "jobs").iterdir()
+    stats = json.loads((folder / "result.json").read_text())["stats"]
+    cut_off = 3 if args else 1
+    assert (stats["n_cancelled_trials"], stats["n_pending_trials"]) == (cut_off, 3 - cut_off)
+    assert json.loads((folder / "config.json").read_text())["job_name"] == folder.name
+    assert f"results: {folder}" in output
 
 
 def test_killed_worker_leaves_nothing_and_others_go_on(make_task, pytester, engine):

@@ -1,5 +1,7 @@
 """Where a shared verifier grades, and what becomes of a trial with signs of tampering."""
 
+import json
+
 import pytest
 
 pytestmark = pytest.mark.docker
@@ -82,6 +84,12 @@ def test_signs_of_tampering_may_fail_a_trial(make_task, run_tasks):
     assert result["verifier_result"] == {"rewards": {"reward": 1}}
     assert result["pytest_harbor"]["category"] == "reward"
     assert result["pytest_harbor"]["passed"] is False
+    assert result["pytest_harbor"]["untrusted"] is True
+    ran.run.stdout.fnmatch_lines(
+        ["command: 0 of 1 valid rewards passed; mean reward 0 (1 failed for tampering: 0 in the*"]
+    )
+    job = json.loads((ran.folder().parent / "result.json").read_text())
+    assert job["stats"]["evals"]["command__adhoc"]["metrics"] == [{"mean": 0}]
 
 
 def test_no_verdict_after_tampering_stays_in_the_rates(make_task, run_tasks):

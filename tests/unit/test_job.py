@@ -65,6 +65,19 @@ def test_means_count_a_missing_key_as_0(
     assert group(*trials, trial("none__1", "task"))["metrics"] == metrics
 
 
+def test_a_reward_that_is_not_trusted_raises_no_mean() -> None:
+    trials = [
+        trial("a__x", rewards={"reward": 1, "style": -1}, untrusted=True),
+        trial("a__y", rewards={"reward": 1, "style": 1}),
+    ]
+    stats = job_stats(trials)
+    (found,) = stats["evals"].values()
+    assert found["metrics"] == [{"reward": 0.5, "style": 0}]
+    assert found["reward_stats"]["reward"] == {"0.0": ["a__x"], "1.0": ["a__y"]}
+    assert found["n_trials"] == 2
+    assert stats["pytest_harbor"]["untrusted"] == ["a__x"]
+
+
 def test_a_fault_beside_a_valid_reward_is_counted_too() -> None:
     stats = job_stats([trial(fault="AgentTimeoutError")])
     assert (stats["n_completed_trials"], stats["n_errored_trials"]) == (1, 1)
@@ -132,6 +145,49 @@ def test_the_files_are_there_from_the_first_trial_on(tmp_path: Path) -> None:
     assert started.tzinfo is None
     assert started <= finished
     assert sorted(path.name for path in folder.iterdir()) == ["config.json", "result.json"]
+
+
+COUNTS = ("n_completed_trials", "n_running_trials", "n_pending_trials", "n_cancelled_trials")
+
+
+def counts(content: Any) -> tuple[int, ...]:
+    return tuple(content["stats"][name] for name in COUNTS)
+
+
+def test_a_run_that_dies_leaves_a_job_that_can_be_read(tmp_path: Path) -> None:
+    JobRecord(tmp_path, {"job_name": "job"}).begin(4)
+    content = read(tmp_path / "result.json")
+    assert read(tmp_path / "config.json") == {"job_name": "job"}
+    assert (content["n_total_trials"], content["finished_at"]) == (4, None)
+    assert counts(content) == (0, 1, 3, 0)
+
+
+def test_an_interrupted_job_says_what_is_missing(tmp_path: Path) -> None:
+    JobRecord(tmp_path, {}).begin(4)
+    begun = read(tmp_path / "result.json")
+    record = JobRecord(tmp_path, {})
+    record.add("1", trial(), running=2, pending=1)
+    assert counts(read(tmp_path / "result.json")) == (1, 2, 1, 0)
+    record.finish(cancelled=2, pending=1)
+    content = read(tmp_path / "result.json")
+    assert counts(content) == (1, 0, 1, 2)
+    assert (content["n_total_trials"], content["finished_at"]) == (4, None)
+    assert all(content[name] == begun[name] for name in ("id", "started_at"))
+
+
+def test_an_interrupt_in_the_first_trial_is_told(tmp_path: Path) -> None:
+    JobRecord(tmp_path, {}).begin(1)
+    JobRecord(tmp_path, {}).finish(cancelled=1)
+    assert counts(read(tmp_path / "result.json")) == (0, 0, 0, 1)
+
+
+def test_a_late_worker_begins_nothing_anew(tmp_path: Path) -> None:
+    record = JobRecord(tmp_path, {"by": "the first"})
+    record.add("1", trial())
+    record.finish()
+    JobRecord(tmp_path, {}).begin(1)
+    assert read(tmp_path / "config.json") == {"by": "the first"}
+    assert counts(read(tmp_path / "result.json")) == (1, 0, 0, 0)
 
 
 def test_numbers_beyond_every_float_do_not_end_the_run(tmp_path: Path) -> None:

@@ -205,10 +205,10 @@ def test_a_wrong_import_path_says_what_is_wrong(folder: Path, name: str, told: s
 
 def test_unknown_names_are_answered_with_the_known_ones(folder: Path) -> None:
     assert refusal("orcale", folder).startswith(
-        "there is none; did you mean 'oracle'? Known: claude-code, codex, "
+        "there is none; did you mean 'oracle'? Known: aider, claude-code, "
     )
     told = refusal("zzz", folder)
-    assert re.match(r"there is none\. Known: claude-code, .* nop, .*oracle, .*; any other", told)
+    assert re.match(r"there is none\. Known: aider, .* nop, .*oracle, .*; any other", told)
     with pytest.raises(OptionError, match="environment backend 'dokcer': there is none; did you"):
         find_backend("dokcer")
 
@@ -230,7 +230,7 @@ def installed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_entry_points_of_other_packages_count(installed: Path) -> None:
     assert made("clever", installed).name == "clever"
     assert find_backend("own").__name__ == "Plain"
-    assert "Known: broken, claude-code, clever, " in refusal("zzz", installed)
+    assert "Known: aider, broken, claude-code, clever, " in refusal("zzz", installed)
 
 
 def test_an_entry_point_that_does_not_load_says_why(installed: Path) -> None:

@@ -10,7 +10,7 @@ from pytest_harbor.plugin.terminal import TrialReporter, rate, usage
 def trial(reward: float | None = None, category: str = "reward", **more: Any) -> dict[str, Any]:
     if reward is None:
         return {"category": category, **more}
-    return {"category": "reward", "reward": reward, "passed": reward >= 1, **more}
+    return {"category": "reward", "reward": reward, "passed": reward >= 1} | more
 
 
 NONE_OF_THE_TASK = trial(category="task")
@@ -25,6 +25,11 @@ NONE_OF_THE_TASK = trial(category="task")
             " not counted: 1 no valid reward (the task's fault)",
         ),
         ([trial(1)], "1 of 1 valid rewards passed; mean reward 1"),
+        (
+            [trial(1), trial(1, passed=False, untrusted=1), trial(-2, untrusted=1)],
+            "1 of 3 valid rewards passed; mean reward -0.333 (2 failed for tampering: 0 in the"
+            " mean)",
+        ),
         ([trial(0)], "0 of 1 valid rewards passed; mean reward 0"),
         ([trial(1), trial(0), trial(0)], "1 of 3 valid rewards passed; mean reward 0.333"),
         (
@@ -97,6 +102,17 @@ def test_a_worker_that_crashed_leaves_a_trial_without_a_result(
 ) -> None:
     done = known(pytestconfig, report("???", "failed"))
     assert done == {"outcome": "error"}
+
+
+def test_an_interrupted_run_says_what_it_has_no_result_of(pytestconfig: pytest.Config) -> None:
+    reporter = TrialReporter(pytestconfig)
+    ids = [f"tasks/{name}/task.toml::oracle" for name in "abc"]
+    reporter.pytest_xdist_node_collection_finished(ids)
+    reporter.pytest_runtest_logstart("tasks/hello/task.toml::oracle")
+    reporter.pytest_runtest_logreport(report("setup"))
+    assert next(reporter._lines()) == "1 task, 1 trial; 1 cut off; 2 not begun"
+    reporter.pytest_runtest_logreport(report("teardown"))
+    assert next(reporter._lines()) == "1 task, 1 trial; 2 not begun"
 
 
 def test_tokens_and_cost_are_summed_where_they_are_known() -> None:

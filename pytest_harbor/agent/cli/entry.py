@@ -26,7 +26,7 @@ class NpmPackage:
     """A tool from npm; it gets a folder of its own.
 
     Attributes:
-        name: The package.
+        name: The package; ``{cpu}`` is filled in, as Node names it: ``x64``, ``arm64``.
         node: Major version of Node that it needs while it runs; None: it runs without.
         native: Pattern of ``find -path`` for the program itself, where what npm calls by its
             name is a script that looks for it, and needs Node for that.
@@ -44,10 +44,18 @@ class PipPackage:
     Attributes:
         name: The package.
         packages: The distribution's packages that it needs beside Python, by Debian's names.
+        python: The oldest Python that does, and the first that does not any more. Where the
+            image has none that does, the tool brings its own.
+        more: Further packages; ``{version}`` is filled in.
+        repository: A git repository to install from, in place of the registry; its tags are
+            the versions with a ``v`` before them.
     """
 
     name: str
     packages: tuple[str, ...] = ()
+    python: tuple[tuple[int, int], tuple[int, int]] = ((3, 10), (4, 0))
+    more: tuple[str, ...] = ()
+    repository: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,18 +30,34 @@ add_packages() {
 """
 
 _PYTHON = """\
-fits() {
-  "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null
-}
-python=
-for one in python3.13 python3.12 python3.11 python3.10 python3; do
-  if fits "$one"; then python=$one; break; fi
-done
+fits() {{
+  "$1" -c 'import sys, venv, ensurepip; sys.exit(not {oldest} <= sys.version_info[:2] < {end})' \\
+    2>/dev/null
+}}
+find_python() {{
+  python=
+  for one in python3.13 python3.12 python3.11 python3.10 python3; do
+    if fits "$one"; then python=$one; break; fi
+  done
+}}
+find_python
 if [ -z "$python" ]; then
   venv=
   if command -v apt-get >/dev/null; then venv=python3-venv; fi
   add_packages python3 $venv
-  python=python3
+  find_python
+fi
+"""
+
+# No distribution has every Python. The one that is fetched here stays in the tool's folder.
+_OWN_PYTHON = """\
+if [ -z "$python" ]; then
+  python3 -m venv /tmp/uv
+  /tmp/uv/bin/python -m pip install {pip} uv
+  export UV_PYTHON_INSTALL_DIR={folder}-python
+  /tmp/uv/bin/uv python install --no-bin {wanted}
+  python=$(/tmp/uv/bin/uv python find --managed-python {wanted})
+  rm -rf /tmp/uv
 fi
 """
 
@@ -58,6 +74,7 @@ fi
 # The loop is for registries that answer badly now and then, which an install of hundreds
 # of files is likely to meet.
 _NPM = """\
+cpu=$(node -p process.arch)
 for try in 1 2 3; do
   if npm install --global --prefix {folder} --no-audit --no-fund --loglevel=error {packages}; then
     break
@@ -76,7 +93,11 @@ ln -sf "$native" {binary}
 
 _PIP = """\
 {more}"$python" -m venv {folder}
-{folder}/bin/python -m pip install {pip} {packages}
+{source}{folder}/bin/python -m pip install {pip} {packages}
+"""
+
+_SOURCE = """\
+git clone --quiet --depth 1 {branch}{repository} {folder}/source
 """
 
 _PIP_FLAGS = "--quiet --disable-pip-version-check --no-cache-dir"
@@ -84,32 +105,56 @@ _PIP_FLAGS = "--quiet --disable-pip-version-check --no-cache-dir"
 
 def install_script(entry: CliEntry, version: str) -> str:
     """The script that installs one version of a tool."""
-    folder = shlex.quote(entry.folder)
     if isinstance(entry.package, NpmPackage):
         return _SYSTEM_PACKAGES + _npm(entry, entry.package, version)
-    return _SYSTEM_PACKAGES + _PYTHON + _pip(entry.package, version, folder)
+    return _SYSTEM_PACKAGES + _pip(entry.package, version, shlex.quote(entry.folder))
 
 
 def _npm(entry: CliEntry, package: NpmPackage, version: str) -> str:
-    wanted = [f"{package.name}@{version}"]
+    name = package.name.replace("{cpu}", '"$cpu"')
+    wanted = [f"{name}@{shlex.quote(version)}"]
     if package.node is not None:
         # The package of that name brings Node itself, whatever the distribution's is.
         wanted.append(f"node@{package.node}")
-    node = "".join(f"  {line}\n" for line in _PYTHON.splitlines())
+    lines = _PYTHON.format(oldest=(3, 10), end=(4, 0)).splitlines()
+    node = "".join(f"  {line}\n" for line in lines)
     binary = f"{entry.folder}/bin/{entry.binary}"
     link = ""
     if package.native:
         native = shlex.quote(package.native)
         link = _LINK.format(folder=entry.folder, native=native, binary=binary)
-    filled = _NPM.format(folder=entry.folder, packages=shlex.join(wanted), link=link, binary=binary)
+    filled = _NPM.format(folder=entry.folder, packages=" ".join(wanted), link=link, binary=binary)
     lookup = f"python=\nif ! command -v npm >/dev/null; then\n{node}fi\n"
     return lookup + _NODE.format(pip=_PIP_FLAGS) + filled
 
 
 def _pip(package: PipPackage, version: str, folder: str) -> str:
     more = f"add_packages {shlex.join(package.packages)}\n" if package.packages else ""
-    wanted = package.name if version == "latest" else f"{package.name}=={version}"
-    return _PIP.format(folder=folder, packages=shlex.quote(wanted), more=more, pip=_PIP_FLAGS)
+    oldest, end = package.python
+    newest = "3.12" if end > (3, 12) else f"3.{end[1] - 1}"
+    python = _PYTHON.format(oldest=oldest, end=end)
+    own = _OWN_PYTHON.format(pip=_PIP_FLAGS, folder=folder, wanted=newest)
+    wanted = [_requirement(package.name, version)]
+    source = ""
+    if package.repository:
+        branch = "" if version == "latest" else f"--branch {shlex.quote(f'v{version}')} "
+        source = _SOURCE.format(branch=branch, repository=package.repository, folder=folder)
+        wanted = [f"{folder}/source"]
+    wanted += [_requirement(name, version) for name in package.more]
+    return (
+        python
+        + own
+        + _PIP.format(
+            folder=folder, packages=shlex.join(wanted), more=more, source=source, pip=_PIP_FLAGS
+        )
+    )
+
+
+def _requirement(name: str, version: str) -> str:
+    """A package of PyPI's; of the tool's own version, unless its name says another."""
+    if any(sign in name for sign in "=<>["):
+        return name
+    return name if version == "latest" else f"{name}=={version}"
 
 
 def install_layer(entry: CliEntry, version: str, timeout_sec: float | None) -> ImageLayer:

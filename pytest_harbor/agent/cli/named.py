@@ -8,9 +8,12 @@ from pytest_harbor.agent.cli.entries import (
     claude_code,
     codex,
     gemini_cli,
+    goose,
     mini_swe_agent,
     opencode,
+    openhands,
     qwen_coder,
+    swe_agent,
 )
 
 
@@ -38,6 +41,12 @@ class GeminiCli(CliAgent):
     entry = gemini_cli.ENTRY
 
 
+class Goose(CliAgent):
+    """Goose, of the Agentic AI Foundation."""
+
+    entry = goose.ENTRY
+
+
 class MiniSweAgent(CliAgent):
     """mini-SWE-agent."""
 
@@ -50,7 +59,19 @@ class OpenCode(CliAgent):
     entry = opencode.ENTRY
 
 
+class OpenHands(CliAgent):
+    """OpenHands."""
+
+    entry = openhands.ENTRY
+
+
 class QwenCoder(CliAgent):
     """Alibaba's Qwen Code."""
 
     entry = qwen_coder.ENTRY
+
+
+class SweAgent(CliAgent):
+    """SWE-agent."""
+
+    entry = swe_agent.ENTRY

@@ -7,7 +7,7 @@ from pytest_harbor.agent.cli.entry import CliEntry, Connection, Option, PipPacka
 ENTRY = CliEntry(
     name="aider",
     version="0.86.2",
-    package=PipPackage("aider-chat"),
+    package=PipPackage("aider-chat", packages=("git", "libsqlite3-0"), python=((3, 10), (3, 13))),
     binary="aider",
     connections={
         "openai": Connection(
@@ -30,6 +30,10 @@ ENTRY = CliEntry(
         "reasoning_effort": Option("--reasoning-effort {value}"),
         "thinking_tokens": Option("--thinking-tokens {value}"),
         "map_tokens": Option("--map-tokens {value}"),
+        "cache_prompts": Option("--cache-prompts"),
+        "auto_lint": Option("--auto-lint"),
+        "auto_test": Option("--auto-test"),
+        "test_cmd": Option("--test-cmd {value}"),
         "weak_model": Option("--weak-model {value}"),
     },
     supports_mcp=False,
