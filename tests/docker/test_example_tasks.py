@@ -31,7 +31,7 @@ def reward_of(case: ElementTree.Element) -> tuple[tuple[str, str], float | None]
 
 
 @pytest.mark.docker
-@pytest.mark.slow
+@pytest.mark.long
 def test_oracle_earns_every_reward_and_nop_none(tmp_path: Path) -> None:
     rewards = dict(reward_of(case) for case in run_examples(tmp_path).iter("testcase"))
     expected = {(task, "oracle"): 1.0 for task in TASKS} | {(task, "nop"): 0.0 for task in TASKS}

@@ -38,6 +38,7 @@ def test_the_rest(rows, mode, grade, subtests):
     test_one_of_each_family(rows, mode, grade, subtests)
 
 
+@pytest.mark.long
 def test_background_writer_earns_nothing_in_twenty_trials(tables, grade):
     (writer,) = [row for row in tables["forgeries"] if row.id == "plain-loop"]
     trials = grade([writer], "shared", "--harbor-attempts=20")

@@ -13,6 +13,7 @@ def test_shared_tasks_are_sound(task_rows, grade, subtests, agent, passes):
             assert graded.suspicious == ({"tests-in-image"} if name == "leaky" else set()), graded
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("table", ["forgeries", "honest"])
 def test_doing_nothing_earns_0_for_tests_of_a_rows_own(tables, grade, subtests, table):
     """Each kind of tests once."""
@@ -22,6 +23,7 @@ def test_doing_nothing_earns_0_for_tests_of_a_rows_own(tables, grade, subtests, 
             assert not graded.passed, graded
 
 
+@pytest.mark.long
 def test_honest_work_earns_1_for_tests_of_a_forgerys_own(tables, grade, subtests):
     kinds = {str(row.tests): row for row in tables["forgeries"] if row.solve}
     assert kinds

@@ -82,9 +82,9 @@ def worker_pids(pid: int) -> list[int]:
     ("args", "to_group", "number"),
     [
         ([], True, signal.SIGINT),
-        ([], False, signal.SIGTERM),
+        pytest.param([], False, signal.SIGTERM, marks=pytest.mark.long),
         (["-n3"], True, signal.SIGINT),
-        (["-n3"], False, signal.SIGTERM),
+        pytest.param(["-n3"], False, signal.SIGTERM, marks=pytest.mark.long),
     ],
 )
 def test_interrupt_leaves_nothing(make_task, pytester, engine, args, to_group, number):
@@ -283,10 +283,10 @@ def guards_of(engine, run_id):
 @pytest.mark.parametrize(
     ("args", "end"),
     [
-        ([], "interrupt"),
+        pytest.param([], "interrupt", marks=pytest.mark.long),
         (["-n2"], "interrupt"),
         (["-n2", "--max-worker-restart=0"], "kill a worker"),
-        (["-n2"], "time out"),
+        pytest.param(["-n2"], "time out", marks=pytest.mark.long),
     ],
 )
 def test_gateways_and_their_rules_end_with_the_run(make_task, pytester, engine, args, end):

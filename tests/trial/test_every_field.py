@@ -733,6 +733,7 @@ def test_fields_seen_with_a_shared_verifier(make_task, run_tasks, pytester, subt
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_fields_seen_with_steps_and_separate_verifiers(make_task, run_tasks, subtests):
     write_tasks_with_boxes(make_task)
     look_at(BOX_ROWS, Seen(run_tasks("tasks", "-rsE")), subtests)

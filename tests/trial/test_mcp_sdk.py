@@ -125,7 +125,12 @@ def numbers_task(make_task, sdk_folder):
 
 
 @pytest.mark.parametrize(
-    ("transport", "path"), [("streamable-http", "mcp"), ("http", "mcp"), ("sse", "sse")]
+    ("transport", "path"),
+    [
+        ("streamable-http", "mcp"),
+        pytest.param("http", "mcp", marks=pytest.mark.long),
+        ("sse", "sse"),
+    ],
 )
 def test_a_command_reaches_a_server_with_a_url(
     numbers_task, run_tasks, monkeypatch, transport, path

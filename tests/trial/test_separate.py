@@ -208,6 +208,7 @@ def test_steps_with_their_own_verifiers(make_task, run_tasks):
     assert outputs == [["1"], ["2", "/solution"]]
 
 
+@pytest.mark.long
 def test_hostile_artifacts_stay_in_the_trials_folder(make_separate, run_tasks, pytester):
     make_separate(
         toml=MODE,
