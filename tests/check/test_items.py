@@ -207,6 +207,14 @@ def test_findings_are_on_the_reports(project: Project, workers: list[str]) -> No
     assert (found["code"], found["severity"], found["line"]) == ("unpinned-image", "error", 1)
 
 
+def test_the_summary_gives_no_rates_of_what_a_check_tried(project: Project) -> None:
+    project.task()
+    project.pytester.makeconftest(CONFTEST)
+    text = project.run("--harbor-check").stdout.str()
+    assert "= harbor =" in text
+    assert "valid reward" not in text
+
+
 def test_a_skipped_trial_proves_nothing(project: Project) -> None:
     project.task()
     project.pytester.makeconftest(
