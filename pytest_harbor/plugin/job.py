@@ -68,7 +68,6 @@ class Job(NamedTuple):
             hardened=wanted.hardened,
             model_gateway=wanted.model_gateway,
             model_limits=SessionLimits(wanted.max_calls, wanted.max_tokens, wanted.max_cost_usd),
-            model_prices=wanted.prices,
             isolate=wanted.isolate,
             isolate_except=wanted.isolate_except,
             fails_on_tamper=wanted.on_tamper == "fail",
