@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine, processes
+from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
 from pytest_harbor.environment.docker.changes import changes_by_engine
 from pytest_harbor.errors import TransferError
 
@@ -77,10 +77,7 @@ def test_a_link_made_anew_and_the_same_is_no_change(make_box):
     assert links == {"/etc/alternatives/pager"}
 
 
-@pytest.mark.parametrize("told_by", ["kernel", "engine"])
-def test_only_what_was_started_since_is_left_running(make_box, monkeypatch, told_by):
-    if told_by == "engine":
-        monkeypatch.setattr(processes, "find_group", lambda *_: None)
+def test_only_what_was_started_since_is_left_running(make_box):
     box = make_box()
     box.start()
     box.begin_watch()

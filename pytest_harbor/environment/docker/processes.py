@@ -2,25 +2,51 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
-from datetime import datetime
-from functools import cached_property
-from pathlib import Path
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from pytest_harbor.environment.base import RunningProcess
 from pytest_harbor.environment.docker.client import Engine
-from pytest_harbor.environment.docker.process_table import Seen, find_group, processes_in
 from pytest_harbor.errors import EnvironmentFault, EnvironmentLostError
 
 PS_ARGS = "-eo pid,ppid,lstart,stat,args"
+_FIELDS_BEFORE_COMMAND = 8
 _STARTED = "%a %b %d %H:%M:%S %Y"
 
 _KEEPALIVE_CHILD = "sleep infinity"
 _KEEPALIVE_SEC = 1
 _KEEPALIVE_LOOKS = 20
 _KEEPALIVE_PAUSE_SEC = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One line of ``ps``; ids are used again, so the start time belongs to the identity."""
+
+    pid: int
+    parent: int
+    started: str
+    state: str
+    command: str
+
+    @classmethod
+    def parse(cls, line: str) -> Seen:
+        """Read one line."""
+        pid, parent, *started, state = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[:8]
+        command = line.split(maxsplit=_FIELDS_BEFORE_COMMAND)[8:]
+        return cls(int(pid), int(parent), " ".join(started), state, "".join(command))
+
+    @property
+    def is_dead(self) -> bool:
+        """Nothing of it runs: where the first thread has ended others (``l``) may go on."""
+        return self.state.startswith(("Z", "X")) and "l" not in self.state
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Its identity."""
+        return self.pid, self.started
 
 
 class ProcessWatch:
@@ -62,22 +88,6 @@ class ProcessWatch:
         # Podman runs the container's own `ps`, which is the agent's to change.
         if self._engine.is_podman:
             return None
-        if self._group is None:
-            return self._told()
-        try:
-            seen = processes_in(self._group)
-        except OSError:
-            seen = {}
-        if not seen:
-            self._told()  # where nothing is left, the engine says how the container ended
-        return seen or None
-
-    @cached_property
-    def _group(self) -> Path | None:
-        return find_group(self._engine, self._container)
-
-    def _told(self) -> Mapping[int, Seen] | None:
-        """As the engine tells it."""
         doing = f"looking at the processes of {self._container}"
         try:
             with self._engine.errors(doing, _NotToldError, EnvironmentLostError):
@@ -119,13 +129,9 @@ def _keepalive(seen: Mapping[int, Seen]) -> frozenset[tuple[int, str]]:
 
 def _started_together(first: Seen, other: Seen) -> bool:
     try:
-        return _seconds(other.started) - _seconds(first.started) <= _KEEPALIVE_SEC
+        apart = datetime.strptime(other.started, _STARTED) - datetime.strptime(
+            first.started, _STARTED
+        )
     except ValueError:
         return False
-
-
-def _seconds(started: str) -> float:
-    """A moment; of the kernel's own words or of ``ps``."""
-    if started.isdigit():
-        return int(started) / os.sysconf("SC_CLK_TCK")
-    return datetime.strptime(started, _STARTED).timestamp()
+    return apart <= timedelta(seconds=_KEEPALIVE_SEC)
