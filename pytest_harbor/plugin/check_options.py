@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
+from pytest_harbor.plugin.ini import ini_place
+
 if TYPE_CHECKING:
     from pytest_harbor.check.rules import HouseRules
 
@@ -138,6 +140,5 @@ def _house_rules(config: pytest.Config) -> HouseRules:
             if value is not None:
                 given[rule.name] = parsers.get(rule.name, lambda one: one)(value)
         except (TypeError, ValueError) as error:
-            place = f"{config.inipath}: " if config.inipath else ""
-            raise pytest.UsageError(f"{place}{name}: {error}") from None
+            raise pytest.UsageError(f"{ini_place(config)}{name}: {error}") from None
     return HouseRules(**given)

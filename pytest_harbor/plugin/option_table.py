@@ -319,11 +319,14 @@ OPTIONS = (
         "bool",
     ),
     *(
-        Option(f"--harbor-{name}", f"After the run write {what}", non_empty, "string", "FILE")
-        for name, what in (
-            ("html", "a report of the job: one HTML file with nothing from outside"),
-            ("csv", "a table of the job's trials"),
-            ("jsonl", "the job's trials with their trajectories, as the verifiers library does"),
+        Option(flag, f"After the run write {what}", non_empty, "string", "FILE")
+        for flag, what in (
+            ("--harbor-html", "a report of the job: one HTML file with nothing from outside"),
+            ("--harbor-csv", "a table of the job's trials"),
+            (
+                "--harbor-jsonl",
+                "the job's trials with their trajectories, as the verifiers library does",
+            ),
         )
     ),
     Option(

@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_harbor.plugin import check_options
+from pytest_harbor.plugin.ini import absolute_path, ini_place
 from pytest_harbor.plugin.network_options import (
     NETWORK_OPTIONS,
     NetworkSettings,
@@ -233,7 +234,7 @@ def _place(config: pytest.Config, option: Option) -> str:
     overridden = config.getoption("override_ini", None) or ()
     if any(one.partition("=")[0].strip() == option.name for one in overridden):
         return "-o "
-    return f"{config.inipath}: " if config.inipath else ""
+    return ini_place(config)
 
 
 def _network(config: pytest.Config) -> NetworkSettings:
@@ -290,14 +291,11 @@ def missing_variables_text(config: pytest.Config) -> str | None:
     missing = settings(config).missing_env
     if not missing:
         return None
-    place = f"{config.inipath}: " if config.inipath else ""
-    return f"{place}harbor_agent_env: {missing_text(missing)}"
+    return f"{ini_place(config)}harbor_agent_env: {missing_text(missing)}"
 
 
 def _output(config: pytest.Config, text: str | None) -> Path:
     # A default below the root folder, not the current one: jobs never land in a task.
     if text is None:
         return config.rootpath / "jobs"
-    from_ini = config.getoption("harbor_output", None) is None and config.inipath
-    base = from_ini.parent if from_ini else config.invocation_params.dir
-    return Path(os.path.abspath(base / Path(text).expanduser()))
+    return absolute_path(config, "harbor_output", text)

@@ -21,7 +21,9 @@ def clean_report(item: pytest.Item, report: pytest.TestReport) -> None:
     """Take the secrets of an item's trial out of its report."""
     clean = _redactor(item).text
     report.sections = [(clean(name), clean(text)) for name, text in report.sections]
-    report.user_properties = [(name, _cleaned(value, clean)) for name, value in _pairs(report)]
+    report.user_properties = [
+        (name, _cleaned(value, clean)) for name, value in report.user_properties
+    ]
     report.longrepr = _cleaned(report.longrepr, clean)
 
 
@@ -31,10 +33,6 @@ def _redactor(item: pytest.Item) -> Redactor:
         return item_trial.trial.record.redactor
     # What failed before there was a trial may show what was to be handed to its agent.
     return Redactor(settings(item.config).agent_env.values())
-
-
-def _pairs(report: pytest.TestReport) -> list[tuple[str, Any]]:
-    return list(report.user_properties)
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:

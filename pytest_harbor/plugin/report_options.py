@@ -5,7 +5,6 @@ With pytest-xdist the controller does it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -14,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
+
+from pytest_harbor.plugin.ini import absolute_path
 
 if TYPE_CHECKING:
     from pytest_harbor.report.comparison import Comparison
@@ -46,7 +47,7 @@ def report_settings(config: pytest.Config, value: Mapping[str, Any]) -> ReportSe
         pytest.UsageError: Two files are one, a file is a folder, or the baseline is no job.
     """
     found = {
-        name: _path(config, name, value[name])
+        name: absolute_path(config, f"harbor_{name}", value[name])
         for name in ReportSettings._fields
         if value[name] is not None
     }
@@ -54,12 +55,6 @@ def report_settings(config: pytest.Config, value: Mapping[str, Any]) -> ReportSe
     if not hasattr(config, "workerinput"):
         _check(wanted)
     return wanted
-
-
-def _path(config: pytest.Config, name: str, text: str) -> Path:
-    from_ini = config.getoption(f"harbor_{name}", None) is None and config.inipath
-    base = from_ini.parent if from_ini else config.invocation_params.dir
-    return Path(os.path.abspath(base / Path(text).expanduser()))
 
 
 def _check(wanted: ReportSettings) -> None:
