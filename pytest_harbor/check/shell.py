@@ -103,7 +103,8 @@ def line_of(node: Node) -> int:
 def last_line_of(node: Node) -> int:
     """The node's last line, from 1."""
     row, column = node.end_point
-    return int(row) + (1 if column else 0)
+    # What the parser misses is an empty node, which may stand before a line's first column.
+    return max(line_of(node), int(row) + (1 if column else 0))
 
 
 def command_of(node: Node) -> Command:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_harbor.check.compose import services
@@ -77,6 +77,7 @@ def test_any_text_can_be_read_as_a_dockerfile(text: str) -> None:
 
 
 @given(st.text() | SHELL)
+@example(";;fi")
 def test_any_text_can_be_read_as_a_script(text: str) -> None:
     script = read_script(text)
     last = text.count("\n") + 1
