@@ -12,12 +12,9 @@ folders through it. Entries that a command makes at the top of the root folder s
 
 from __future__ import annotations
 
-import json
 import posixpath
-import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
@@ -26,19 +23,16 @@ from pytest_harbor.environment.base import (
     DownloadLimits,
     DownloadReport,
     Environment,
-    ExecResult,
 )
-from pytest_harbor.environment.docker.accounts import Accounts
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.capabilities import require_seen_from_outside
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import remove_container
-from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.gateway.image import ensure_gateway_image
 from pytest_harbor.environment.docker.operations import OOM_COUNT, ContainerOperations
-from pytest_harbor.environment.docker.process import DockerProcess
 from pytest_harbor.environment.docker.transfer import Transfer
+from pytest_harbor.environment.docker.view_runner import ENTER, ViewRunner
 from pytest_harbor.errors import (
     EnvironmentFault,
     EnvironmentStartError,
@@ -50,10 +44,6 @@ _PROGRAM_FILE = Path(__file__).parent / "view" / "enter.py"
 _IMAGE_LIMIT_SEC = 300.0
 _ROOT = "/harbor/root"
 _FOLDERS = "/harbor/folders"
-_ENTER = "/harbor/enter.py"
-_PROGRAM = ("python3", "-I", _ENTER)
-_ENV_PREFIX = "_HARBOR_VIEW_"
-_FAULT_STATUS = 125
 
 _NEEDED = ("SYS_ADMIN", "SYS_PTRACE", "WAKE_ALARM")
 # With one of these a process of the box reaches whatever it likes.
@@ -117,96 +107,6 @@ def _require_no_rights(name: str, host: Mapping[str, Any]) -> None:
         )
 
 
-class ViewRunner(CommandRunner):
-    """Runs commands of a view: each below the program that enters the box."""
-
-    def __init__(
-        self,
-        engine: Engine,
-        container: str,
-        folders: Sequence[str],
-        inspected: Mapping[str, Any],
-    ) -> None:
-        super().__init__(engine, container, "/bin/sh")
-        config = inspected["Config"]
-        self._folders = list(folders)
-        self._apparmor = str(inspected.get("AppArmorProfile") or "").replace("unconfined", "")
-        self._user = str(config.get("User") or "")
-        more_groups = inspected["HostConfig"].get("GroupAdd") or ()
-        self._accounts = Accounts(Transfer(engine, str(inspected["Id"])), more_groups)
-        pairs = (each.partition("=") for each in config.get("Env") or ())
-        self._env = {"HOSTNAME": str(config.get("Hostname") or "")}
-        self._env |= {name: value for name, _, value in pairs}
-
-    def run(
-        self,
-        command: str | Sequence[str],
-        *,
-        directory: str,
-        user: str = "",
-        env: Mapping[str, str] | None = None,
-        deadline: Deadline,
-        sink: BinaryIO | None = None,
-        merge: bool = False,
-    ) -> ExecResult:
-        """Run one command to its end or to its limit."""
-        argv, fault = self._entering(command, directory, user)
-        result = super().run(
-            argv,
-            directory="/",
-            user="0",
-            env=self._variables(env),
-            deadline=deadline,
-            sink=sink,
-            merge=merge,
-        )
-        if result.exit_code == _FAULT_STATUS:
-            self._raise_fault(fault)
-        return result
-
-    def open(
-        self,
-        command: str | Sequence[str],
-        *,
-        directory: str,
-        user: str = "",
-        env: Mapping[str, str] | None = None,
-        stderr: BinaryIO | None = None,
-    ) -> DockerProcess:
-        """Start a command that is talked to."""
-        argv, _ = self._entering(command, directory, user)
-        return super().open(argv, directory="/", user="0", env=self._variables(env), stderr=stderr)
-
-    def run_outside(self, command: Sequence[str]) -> ExecResult:
-        """Run a command of the view's own container."""
-        return super().run(command, directory="/", user="0", deadline=Deadline(10.0))
-
-    def _entering(
-        self, command: str | Sequence[str], directory: str, user: str
-    ) -> tuple[list[str], str]:
-        kind, rest = ("text", [command]) if isinstance(command, str) else ("list", list(command))
-        fault = f"/harbor/fault-{secrets.token_hex(8)}"
-        spec = {
-            "fault": fault,
-            "apparmor": self._apparmor,
-            "folders": self._folders,
-            "account": asdict(self._accounts.find(user or self._user)),
-            "cwd": directory,
-        }
-        return [*_PROGRAM, json.dumps(spec), kind, *rest], fault
-
-    def _variables(self, env: Mapping[str, str] | None) -> dict[str, str]:
-        # Under names that mean nothing to the program and its interpreter, and not among its
-        # arguments, which every process of the box can read.
-        return {f"{_ENV_PREFIX}{k}": v for k, v in {**self._env, **(env or {})}.items()}
-
-    def _raise_fault(self, path: str) -> None:
-        """Raise what kept the command from being run; a command may end with this status, too."""
-        words = Transfer(self._engine, self._container).read(path, 64 * 1024).decode()
-        if words:
-            raise EnvironmentStartError(f"the environment cannot be entered from outside: {words}")
-
-
 class PrivateView(ContainerOperations):
     """A box as its verifier sees it: files, network and processes, and folders of its own."""
 
@@ -265,7 +165,7 @@ class PrivateView(ContainerOperations):
         with closing(UploadArchive()) as archive:
             archive.add_folder(_ROOT, 0o755)
             archive.add_folder(_FOLDERS, 0o755)
-            archive.add_bytes(_ENTER, _PROGRAM_FILE.read_bytes(), 0o644)
+            archive.add_bytes(ENTER, _PROGRAM_FILE.read_bytes(), 0o644)
             Transfer(self._engine, self._name).put(archive, f"making {self._name}")
 
     def _config(self, image: str) -> dict[str, Any]:
