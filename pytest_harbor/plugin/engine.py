@@ -113,14 +113,15 @@ def clean_up(config: pytest.Config) -> None:
     _close_model_gateways()
     if not _met(config):
         return
-    current = job(config)
-    if not current.owned:
-        return
-    from pytest_harbor.environment.docker.backend import engine_of_run
-    from pytest_harbor.environment.docker.reaper import remove_run
+    from pytest_harbor.environment.docker.backend import close_engine, engine_of_run
 
+    current = job(config)
     run_id = current.run_id
-    _warn_of_failure(config, lambda: remove_run(engine_of_run(run_id), run_id))
+    if current.owned:
+        from pytest_harbor.environment.docker.reaper import remove_run
+
+        _warn_of_failure(config, lambda: remove_run(engine_of_run(run_id), run_id))
+    close_engine(run_id)
 
 
 def _close_gateways(config: pytest.Config) -> None:

@@ -26,6 +26,13 @@ def engine_of_run(run_id: str) -> Engine:
     return Engine.connect(run_id)
 
 
+def close_engine(run_id: str) -> None:
+    """Close this process's connection for a run, if it has one."""
+    if engine_of_run.cache_info().currsize:
+        engine_of_run(run_id).close()
+        engine_of_run.cache_clear()
+
+
 def _definition(request: EnvironmentRequest) -> Path | None:
     """The ``Apptainer.def`` that the image is built from; a prebuilt image wins."""
     if request.config.docker_image:
