@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 
 from pytest_harbor.environment.base import Change, Environment
 from pytest_harbor.errors import HarborError
+from pytest_harbor.integrity.environments import is_large_program, is_of_environment
 from pytest_harbor.integrity.packages import PackageFiles
 from pytest_harbor.integrity.planted import PLACES, planted_findings
 from pytest_harbor.integrity.reading import MAX_READ, BoxFiles, text_of
 from pytest_harbor.integrity.watched import (
     ALTERNATIVES,
     LIBRARY_FOLDERS,
+    NAME_SERVICES,
     OPTIONAL_FOLDERS,
     PATH_FOLDERS,
     TEST_MODULES,
@@ -37,7 +39,6 @@ if TYPE_CHECKING:
     from pytest_harbor.integrity.settings import Settings
     from pytest_harbor.integrity.startup import Judged, PythonStartup
 
-_MIN_UVX_BYTES = 200 * 1024
 _UNCHECKED_PYC = b"\x01\x00\x00\x00"
 _HELD = (TESTS_DIR, LOGS_DIR, SOLUTION_DIR)
 
@@ -183,10 +184,10 @@ class _Judge:
         if self._brought(change, content):
             self._brought_twice(change, watched)
             return
-        if new_folder and self._is_environments(change, watched):
-            self._add(change, "new-program", "information", "is a virtual environment's")
+        if is_of_environment(change, self._added, self._path, self._files):
+            self._add(change, "new-program", "information", "is a virtual environment's, or uv's")
             return
-        if watched.name in ("uv", "uvx") and _is_large_program(content):
+        if watched.name in ("uv", "uvx") and is_large_program(content):
             self._add(change, "new-program", "information", "is new")
         elif self._shadows(folder, watched.name):
             message = f"is new and stands in PATH before the image's own {watched.name}"
@@ -230,15 +231,6 @@ class _Judge:
             return False
         place = posixpath.normpath(posixpath.join(posixpath.dirname(change.path), change.target))
         return place in self._added and self._packages.brought(place, self._files.read(place))
-
-    def _is_environments(self, change: Change, watched: Watched) -> bool:
-        """Whether it is the link to the image's Python in a new virtual environment."""
-        folder = posixpath.dirname(change.path)
-        place = posixpath.normpath(posixpath.join(folder, change.target))
-        leads = change.type == "link" and posixpath.basename(place).startswith("python")
-        inside = posixpath.dirname(place) == folder or place not in self._added
-        made = f"{posixpath.dirname(folder)}/pyvenv.cfg" in self._added
-        return made and watched.name.startswith("python") and leads and inside
 
     def _shadows(self, folder: str, name: str) -> bool:
         order = self._path if folder in self._path else PATH_FOLDERS
@@ -345,7 +337,11 @@ class _Judge:
 
         if self._settings is None:
             self._settings = Settings(self._changes, self._files, self._packages)
-        self._add_judged(change, self._settings.judge(change, watched))
+        judged = self._settings.judge(change, watched)
+        self._add_judged(change, judged)
+        if judged is not None and change.path == NAME_SERVICES:
+            # Packages that change it are listed where the agent may write.
+            self._result.restore.append(change.path)
 
     def _installer_cache(self, change: Change, watched: Watched) -> None:
         if change.kind == "added" and posixpath.dirname(change.path) not in self._added:
@@ -382,10 +378,6 @@ class _Judge:
             if code in ("loader", "replaced-library"):
                 # What was found there is remembered in it.
                 self._result.restore.append("/etc/ld.so.cache")
-
-
-def _is_large_program(content: bytes | None) -> bool:
-    return content is None or (content.startswith(b"\x7fELF") and len(content) > _MIN_UVX_BYTES)
 
 
 def _is_in(path: str, folders: Sequence[str]) -> bool:

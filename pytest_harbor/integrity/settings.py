@@ -15,6 +15,7 @@ from pytest_harbor.integrity.startup import Judged
 from pytest_harbor.integrity.watched import (
     LIBRARY_FOLDERS,
     LOADER_CACHE,
+    NAME_SERVICES,
     PLAUSIBLE_MODULES,
     Watched,
 )
@@ -52,6 +53,8 @@ class Settings:
         if watched.family == "pytest-root-configuration":
             message = "lies above the tests, where pytest looks for settings"
             return Judged("pytest-configuration", "suspicious", message)
+        if change.path == NAME_SERVICES:
+            return self._name_services(content, before)
         if watched.family == "shadowing-module":
             return _shadowing(change, watched, content)
         return _by_content(change, watched, content, before)
@@ -71,6 +74,26 @@ class Settings:
             # A new account's home is filled from here.
             return self._files.original(f"/etc/skel/{posixpath.basename(change.path)}")
         return None
+
+    def _name_services(self, content: bytes | None, before: bytes | None) -> Judged:
+        if content is None or _is_cut(content):
+            return Judged("accounts", "suspicious", "is no file that can be looked at to its end")
+        reason = signs.in_name_services(
+            text_of(content), text_of(before), self._is_packaged_service
+        )
+        if reason:
+            return Judged("accounts", "suspicious", f"was changed: {reason}")
+        return Judged("accounts", "information", "was changed, as packages of name services do")
+
+    def _is_packaged_service(self, name: str) -> bool:
+        for folder in LIBRARY_FOLDERS:
+            place = f"{folder}/libnss_{name}.so.2"
+            if place in self._added:
+                library = self._files.read(place)
+                return library is not None and self._packages.brought(place, library)
+            if self._files.in_image(place):
+                return True
+        return False
 
     def _loader(self, change: Change, content: bytes | None) -> Judged | None:
         if change.path == LOADER_CACHE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from pytest_harbor.integrity.watched import is_watched_program
 
@@ -73,6 +74,28 @@ def in_git_file(text: str) -> str:
     if match is None and _GIT_SECTION.search(text):
         match = _GIT_FILTER.search(text)
     return f"it has {match[0].strip()!r}" if match else ""
+
+
+def in_name_services(text: str, before: str, is_known: Callable[[str], bool]) -> str:
+    """What a list of name services has that no package brought, or lacks of the image's."""
+    now, then = _services(text), _services(before)
+    for database, names in then.items():
+        left = iter(now.get(database, ()))
+        if not all(name in left for name in names):
+            return f"{database!r} is not looked up as before"
+    for name in dict.fromkeys(name for names in now.values() for name in names):
+        if not any(name in names for names in then.values()) and not is_known(name):
+            return f"names are looked up by {name!r}, which no package brought"
+    return ""
+
+
+def _services(text: str) -> dict[str, list[str]]:
+    lines = (line.partition("#")[0].partition(":") for line in text.splitlines())
+    return {
+        database.strip(): re.sub(r"\[[^\]\n]*\]", " ", services).split()
+        for database, colon, services in lines
+        if colon
+    }
 
 
 def in_accounts(text: str, before: str) -> str:

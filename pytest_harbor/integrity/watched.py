@@ -121,6 +121,7 @@ _SHELL_NAMES = frozenset(
 )
 LOADER_CACHE = "/etc/ld.so.cache"
 ALTERNATIVES = "/etc/alternatives"
+NAME_SERVICES = "/etc/nsswitch.conf"
 PYTEST_FILES = frozenset(
     {
         *("pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "conftest.py"),
@@ -213,7 +214,7 @@ def _startup(path: str, workdir: str) -> Watched | None:
         return Watched("loader")
     if path in ("/etc/environment", "/etc/security/pam_env.conf"):
         return Watched("environment-file")
-    if path in ("/etc/passwd", "/etc/nsswitch.conf"):
+    if path in ("/etc/passwd", NAME_SERVICES):
         return Watched("accounts")
     if _CRON.match(path):
         return Watched("cron")

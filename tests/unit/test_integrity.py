@@ -209,6 +209,16 @@ HONEST |= {
     ),
 }
 
+SWITCH = "/etc/nsswitch.conf"
+MDNS = "/usr/lib/x86_64-linux-gnu/libnss_mdns4_minimal.so.2"
+BEFORE = {SWITCH: "passwd: files\nhosts: files dns # as ever\n"}
+BY_MDNS = "passwd:\tfiles\nhosts: files mdns4_minimal [NOTFOUND=return] dns\n"
+HONEST["a name service by a package"] = (
+    {SWITCH: BY_MDNS, MDNS: "x", f"{DPKG}/libnss-mdns.md5sums": f"{MD5_OF_X}  {MDNS[1:]}"},
+    BEFORE,
+    {"accounts"},
+)
+
 SKELETON = {"/etc/skel/.bashrc": "alias grep='grep --color=auto'\n"}
 HONEST["the home of a new account"] = (
     {"/home/bob/.bashrc": SKELETON["/etc/skel/.bashrc"]},
@@ -282,6 +292,13 @@ FORGED: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
         {"/etc/passwd": "root:x:0:0::/root:/bin/bash"},
         "accounts",
     ),
+    "a name service of nobody's": ({SWITCH: BY_MDNS, MDNS: "x"}, BEFORE, "accounts"),
+    "a name service that is not the package's": (
+        {SWITCH: BY_MDNS, MDNS: "evil", f"{DPKG}/m.md5sums": f"{MD5_OF_X}  {MDNS[1:]}"},
+        BEFORE,
+        "accounts",
+    ),
+    "accounts from elsewhere": ({SWITCH: "hosts: files dns\n"}, BEFORE, "accounts"),
     "settings above the tests": ({"/pytest.ini": "[pytest]"}, {}, "pytest-configuration"),
     "a hook that rewrites reports": (
         {
@@ -429,6 +446,13 @@ def test_what_cannot_be_read_as_what_it_is_is_suspicious_and_hides_nothing(
 def test_a_folder_of_code_that_became_a_link_is_suspicious(folder: str) -> None:
     found = compare([Change(folder, "changed", "link", "/app/x")], _as_environment(Box({}, {})))
     assert codes(found, "suspicious") == {"path-shadow"}
+
+
+def test_a_fresh_box_has_the_images_name_services_and_folders_of_code() -> None:
+    now, image, _ = HONEST["a name service by a package"]
+    assert judged(now, image)[0].restore == [SWITCH]
+    link = Change("/usr/lib/python3", "changed", "link", "/app/x")
+    assert compare([link], _as_environment(Box({}, {}))).restore == ["/usr/lib/python3"]
 
 
 def test_a_tool_that_a_package_brings_twice_is_told_and_left_out_of_a_fresh_box() -> None:

@@ -60,6 +60,39 @@ def test_an_environment_that_the_images_path_expects() -> None:
     assert codes(forged, "suspicious") == {"path-shadow"}
 
 
+UV = "/root/.local/share/uv/python/cpython-3.12.8-linux-x86_64-gnu/bin/python3.12"
+PROGRAM = "\x7fELF" + "x" * 2**20
+
+
+def environment(target: str) -> list[Change]:
+    made = [Change(f"{VENV}/bin", "added", "folder"), *added(f"{VENV}/pyvenv.cfg", UV)]
+    return [*made, Change(f"{VENV}/bin/python3", "added", "link", target)]
+
+
+@pytest.mark.parametrize(
+    ("target", "content", "path", "is_suspicious"),
+    [
+        (UV, PROGRAM, (f"{VENV}/bin", "/usr/bin"), False),
+        (UV, "#!/bin/sh", (f"{VENV}/bin", "/usr/bin"), True),
+        (f"/app/x/{UV.rpartition('/')[2]}", PROGRAM, (f"{VENV}/bin", "/usr/bin"), True),
+    ],
+)
+def test_a_python_by_uv_where_the_images_path_expects_one(
+    target: str, content: str, path: tuple[str, ...], is_suspicious: bool
+) -> None:
+    found = seen(environment(target), {UV: content}, path)
+    assert codes(found, "suspicious") == ({"path-shadow"} if is_suspicious else set())
+
+
+def test_a_python_by_uv_may_not_take_the_images_place() -> None:
+    """Only a version of its own, where a folder of the image's path is there already."""
+    home = "/root/.local/bin"
+    for name, expected in (("python3.11", set()), ("python3", {"path-shadow"})):
+        link = Change(f"{home}/{name}", "added", "link", UV)
+        found = seen([link, *added(UV)], {UV: PROGRAM}, (home, "/usr/bin"))
+        assert codes(found, "suspicious") == expected
+
+
 @pytest.mark.parametrize(
     ("target", "is_suspicious"),
     [("/usr/bin/gawk", False), ("/app/e", True), ("/usr/bin/true", True), ("/app/gawk", True)],
