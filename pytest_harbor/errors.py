@@ -6,6 +6,8 @@
     ├── TaskFormatError            the task's files are wrong: category "task"
     ├── OptionError                an option, marker or ini value is wrong
     ├── TrajectoryFormatError      what should be an agent's trajectory is none
+    ├── DatasetError               a dataset cannot be had as it was named
+    │   └── DatasetUnreachableError
     ├── UnsupportedError           this machine or version cannot do it: skipped
     └── TrialError                 something broke while a trial ran
         ├── EnvironmentFault       not the agent's, not the task's: category "environment"
@@ -105,6 +107,14 @@ class TrajectoryFormatError(HarborError):
 
     def __reduce__(self) -> tuple[type[TrajectoryFormatError], tuple[tuple[str, ...]]]:
         return type(self), (self.problems,)
+
+
+class DatasetError(HarborError):
+    """A dataset or its tasks cannot be had as they were named."""
+
+
+class DatasetUnreachableError(DatasetError):
+    """Whoever has it does not answer; a pinned dataset may be in the cache."""
 
 
 class UnsupportedError(HarborError):
