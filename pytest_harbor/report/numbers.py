@@ -15,10 +15,12 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import NamedTuple
 
+from pytest_harbor.report.harbor_figures import HarborFigures, harbor_figures
+from pytest_harbor.report.metrics import reward_metrics
+from pytest_harbor.report.rates import Rate, mean_rate, total_of, wilson
 from pytest_harbor.report.trial import PHASES, USAGE, Trial
 
-Z_95 = 1.959963984540054
-"""Quantile of the normal distribution for two-sided 95 %."""
+__all__ = ["GroupNumbers", "PhaseTime", "Rate", "Total", "group_numbers", "pass_at_k", "wilson"]
 
 LEFT_OUT = {
     "task": "no valid reward (the task's fault)",
@@ -28,28 +30,6 @@ LEFT_OUT = {
     "": "without a result",
 }
 """Why a trial is in no rate, by its category."""
-
-
-class Rate(NamedTuple):
-    """A rate or a mean.
-
-    Attributes:
-        value: ``numerator / denominator``.
-        low: Lower end of its 95 % interval; None where too little is known.
-        high: Upper end.
-        numerator: What was summed.
-        denominator: Over how many.
-        unit: What those are: ``trials`` or ``tasks``.
-        left_out: Why others are not among them, and how many.
-    """
-
-    value: float
-    low: float | None
-    high: float | None
-    numerator: float
-    denominator: int
-    unit: str
-    left_out: Mapping[str, int]
 
 
 class Total(NamedTuple):
@@ -90,11 +70,13 @@ class GroupNumbers:
         untrusted: Those of them with a reward that is not believed: at most 0 in the mean.
         left_out: Why the others are in no rate, and how many.
         mean_reward: Over the valid trials; None where there are none.
+        metrics: Reward key to mean, sum, min and max.
         pass_at: k to pass@k, from 1 to the most valid attempts at one task.
         errors: Fault's class name to the number of trials, the most frequent first.
         usage: Tokens and cost, where any trial told.
         phases: Times by phase.
         suspicious: Trials with signs of tampering.
+        harbor: What Harbor gives of them, by its name of the group: a dataset has one apart.
     """
 
     agent: str
@@ -107,11 +89,13 @@ class GroupNumbers:
     untrusted: int
     left_out: Mapping[str, int]
     mean_reward: Rate | None
+    metrics: Mapping[str, Mapping[str, Rate]] = field(default_factory=dict)
     pass_at: Mapping[int, Rate] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
     usage: Mapping[str, Total] = field(default_factory=dict)
     phases: Mapping[str, PhaseTime] = field(default_factory=dict)
     suspicious: int = 0
+    harbor: Mapping[str, HarborFigures] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -138,15 +122,6 @@ def pass_at_k(attempts: int, passed: int, k: int) -> float:
     return 1.0 - math.comb(attempts - passed, k) / math.comb(attempts, k)
 
 
-def wilson(value: float, size: float) -> tuple[float, float]:
-    """Wilson's score interval at 95 % of a rate over ``size`` independent cases."""
-    spread = Z_95**2 / size
-    middle = (value + spread / 2) / (1 + spread)
-    half = math.sqrt(max(value * (1 - value), 0) * spread + spread**2 / 4) / (1 + spread)
-    # A rate of 0 or 1 lies within its interval, whatever is lost in rounding.
-    return max(min(middle - half, value), 0.0), min(max(middle + half, value), 1.0)
-
-
 def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
     trials = [trial for trial in group if not trial.superseded]
     valid = [trial for trial in trials if trial.counts]
@@ -162,8 +137,10 @@ def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
         evaded=sum(trial.reward is None for trial in valid),
         untrusted=sum(trial.untrusted for trial in valid),
         left_out=left_out,
-        mean_reward=_mean_reward(tasks, left_out) if valid else None,
+        mean_reward=mean_rate(_scores(tasks), left_out) if valid else None,
+        metrics=reward_metrics(tasks, left_out),
         pass_at=_pass_at(tasks, left_out),
+        harbor=harbor_figures(trials),
         errors=dict(Counter(trial.fault for trial in trials if trial.fault).most_common()),
         usage=_usage(trials),
         phases=_phases(trials),
@@ -181,6 +158,10 @@ def _by_task(valid: Iterable[Trial]) -> list[list[Trial]]:
     for trial in valid:
         tasks.setdefault(trial.task_key, []).append(trial)
     return list(tasks.values())
+
+
+def _scores(tasks: Sequence[Sequence[Trial]]) -> list[list[float]]:
+    return [[trial.score for trial in task] for task in tasks]
 
 
 def _pass_at(tasks: Sequence[Sequence[Trial]], left_out: Mapping[str, int]) -> dict[int, Rate]:
@@ -228,38 +209,12 @@ def _interval(value: float, variance: float, tasks: int, most: int) -> tuple[flo
     return wilson(value, min(max(size, 1), most))
 
 
-def _mean_reward(tasks: Sequence[Sequence[Trial]], left_out: Mapping[str, int]) -> Rate:
-    scores = [[trial.score for trial in task] for task in tasks]
-    size = sum(map(len, scores))
-    total = _sum(score for task in scores for score in task)
-    value = total / size
-    low: float | None = None
-    high: float | None = None
-    if len(scores) > 1 and math.isfinite(value):
-        residues = [math.fsum(task) - value * len(task) for task in scores]
-        squares = _sum(min(abs(one), 1e150) ** 2 for one in residues)
-        error = math.sqrt(squares * len(scores) / (len(scores) - 1)) / size
-        if error:  # tasks that all agree tell nothing of how far others are off
-            low, high = value - Z_95 * error, value + Z_95 * error
-    return Rate(value, low, high, total, size, "trials", left_out)
-
-
-def _sum(values: Iterable[float]) -> float:
-    """A sum that may be infinite; opposite infinities have none and are 0."""
-    listed = list(values)
-    try:
-        return math.fsum(listed)
-    except (OverflowError, ValueError):
-        found = sum(listed)
-        return 0.0 if math.isnan(found) else found
-
-
 def _usage(trials: Sequence[Trial]) -> dict[str, Total]:
     totals: dict[str, Total] = {}
     for name in USAGE:
         known = [trial.usage[name] for trial in trials if name in trial.usage]
         if known:
-            totals[name] = Total(_sum(known), len(known), len(trials))
+            totals[name] = Total(total_of(known), len(known), len(trials))
     return totals
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pytest_harbor import errors
 from pytest_harbor.report.trial import USAGE, Span, Trial
 from pytest_harbor.report.values import count, finite, items, mapping, moment, number, text
+from pytest_harbor.result.error_policy import harbor_counts
 from pytest_harbor.result.reward import judge
 from pytest_harbor.result.work import HARBOR_PHASES
 
@@ -50,6 +51,8 @@ def trial_of_result(result: Mapping[str, Any], folder: Path, problems: list[str]
         reward=reward if category == "reward" else None,
         untrusted=own.get("untrusted") is True,
         rewards=rewards,
+        harbor_rewards=reading.harbor_rewards(),
+        dataset=text(result.get("source")),
         threshold=threshold,
         fault=fault,
         fault_message=message,
@@ -105,7 +108,18 @@ class _Reading:
         return 1.0
 
     def rewards(self) -> dict[str, float]:
-        found = mapping(mapping(self.result.get("verifier_result")).get("rewards"))
+        return self._numbers(mapping(self.result.get("verifier_result")).get("rewards"))
+
+    def harbor_rewards(self) -> dict[str, float] | None:
+        """What Harbor's runner would have given, unless an error keeps it from counting."""
+        found = self._numbers(self.own.get("harbor_rewards")) or self.rewards()
+        errors_there = (mapping(one.get("exception_info")) for one in (self.result, *self.steps))
+        names = [name for one in errors_there if (name := text(one.get("exception_type"), 100))]
+        return found if found and harbor_counts(names) else None
+
+    @staticmethod
+    def _numbers(value: Any) -> dict[str, float]:
+        found = mapping(value)
         values = ((text(key, 100), number(value)) for key, value in found.items())
         known = [(key, value) for key, value in values if value is not None]
         return dict(known[:_MAX_REWARD_KEYS])

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from pytest_harbor.report.values import count, finite, number, text
+from pytest_harbor.result.error_policy import harbor_counts
 
 PHASES = ("environment", "agent_setup", "agent", "verifier")
 """The phases of a trial in their order."""
@@ -44,6 +45,8 @@ class Trial:
         reward: The number held against the threshold; None where there is none.
         untrusted: Its reward is not believed, after tampering: it raises no mean.
         rewards: All labelled numbers.
+        harbor_rewards: Those that Harbor would count; None where it counts none.
+        dataset: Name of the dataset that the task is of, where it is of one.
         threshold: Reward at which it passes.
         fault: The first fault's class name; empty where nothing went wrong.
         fault_message: What it says.
@@ -70,6 +73,8 @@ class Trial:
     reward: float | None = None
     untrusted: bool = False
     rewards: Mapping[str, float] = field(default_factory=dict)
+    harbor_rewards: Mapping[str, float] | None = None
+    dataset: str = ""
     threshold: float = 1.0
     fault: str = ""
     fault_message: str = ""
@@ -123,8 +128,9 @@ def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
         nodeid: The item's id.
         found: Its properties, and ``passed`` where the call phase told.
     """
-    prefix = "reward."
-    rewards = {k.removeprefix(prefix): number(v) for k, v in found.items() if k.startswith(prefix)}
+    rewards = _labelled(found, "reward.")
+    fault = text(found.get("fault"))
+    theirs = _labelled(found, "harbor.reward.") or rewards
     path = nodeid.partition("::")[0].removesuffix("task.toml").rstrip("/")
     return Trial(
         name=Path(found["trial"]).name if found.get("trial") else nodeid,
@@ -138,13 +144,20 @@ def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
         passed=bool(found.get("passed")),
         reward=number(found.get("reward")),
         untrusted=bool(found.get("untrusted")),
-        rewards={key: value for key, value in rewards.items() if value is not None},
-        fault=text(found.get("fault")),
+        rewards=rewards,
+        harbor_rewards=theirs if theirs and harbor_counts([fault] if fault else []) else None,
+        dataset=text(found.get("dataset")),
+        fault=fault,
         spans=_spans_of_properties(found),
         usage={key: value for key in USAGE if (value := finite(found.get(key))) is not None},
         suspicious=count(found.get("integrity")),
         codes=tuple(filter(None, text(found.get("integrity.codes")).split(", "))),
     )
+
+
+def _labelled(found: Mapping[str, Any], prefix: str) -> dict[str, float]:
+    pairs = {k.removeprefix(prefix): number(v) for k, v in found.items() if k.startswith(prefix)}
+    return {key: value for key, value in pairs.items() if value is not None}
 
 
 def _spans_of_properties(found: Mapping[str, Any]) -> tuple[Span, ...]:

@@ -136,6 +136,8 @@ class TrialResult(Work):
         if self.verdict is not None and self.category == "reward":
             pairs.append(("reward", self.verdict.reward))
         pairs += [(f"reward.{key}", value) for key, value in self.rewards.items()]
+        harbor = self.harbor_rewards or {}
+        pairs += [(f"harbor.reward.{key}", value) for key, value in harbor.items()]
         pairs += [
             ("category", self.category),
             ("agent", self.agent_name),
