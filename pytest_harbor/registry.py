@@ -1,4 +1,4 @@
-"""Agents and environment backends by name: entry points, or an import path."""
+"""Agents, environment backends, verifiers and metrics by name: entry points, or import paths."""
 
 from __future__ import annotations
 
@@ -22,6 +22,12 @@ AGENTS = "pytest_harbor.agents"
 
 ENVIRONMENTS = "pytest_harbor.environments"
 """Entry point group of backends: a name and a callable ``EnvironmentRequest -> Environment``."""
+
+VERIFIERS = "pytest_harbor.verifiers"
+"""Entry point group of verifiers: a name and a :class:`Verifier` class."""
+
+METRICS = "pytest_harbor.metrics"
+"""Entry point group of metrics: a name and a function ``rewards -> {name: number}``."""
 
 _METHODS = {
     "setup": ("environment", "context"),
@@ -68,7 +74,29 @@ def make_agent(
 def _kind(name: str, import_root: Path | None) -> Any:
     if name.startswith(PREFIX):
         return harbor_class(name, lambda path: _imported(path, import_root))
-    return _imported(name, import_root) if ":" in name else _named(name)
+    return find_named("--harbor-agent", AGENTS, name, import_root)
+
+
+def find_named(option: str, group: str, name: str, import_root: Path | None) -> Any:
+    """What an option names: an entry point of a group, or an import path.
+
+    Args:
+        option: The option, for messages.
+        group: The entry points' group.
+        name: ``package.module:Name``, or an entry point's name.
+        import_root: Folder that an import path may count on.
+
+    Raises:
+        OptionError: There is none, or it cannot be imported.
+    """
+    if ":" in name:
+        return _imported(name, import_root, option)
+    return _loaded(
+        group,
+        name,
+        f"{option}={name}",
+        "; any other is named by its import path, package.module:Name",
+    )
 
 
 def _check_methods(name: str, kind: type[Agent]) -> None:
@@ -114,15 +142,6 @@ def find_backend(name: str) -> Callable[..., Any]:
     return backend
 
 
-def _named(name: str) -> Any:
-    return _loaded(
-        AGENTS,
-        name,
-        f"--harbor-agent={name}",
-        "; any other is named by its import path, package.module:Class",
-    )
-
-
 def _loaded(group: str, name: str, what: str, advice: str = "") -> Any:
     """What the entry point of a group loads; ``what`` begins the message where there is none."""
     # Every trial asks, and a look through all that is installed takes some milliseconds.
@@ -139,23 +158,21 @@ def _loaded(group: str, name: str, what: str, advice: str = "") -> Any:
     raise OptionError(f"{what}: there is none{hint} Known: {', '.join(known)}{advice}")
 
 
-def _imported(path: str, root: Path | None) -> Any:
+def _imported(path: str, root: Path | None, option: str = "--harbor-agent") -> Any:
     module_name, _, attribute = path.partition(":")
     if not module_name or not attribute:
-        raise OptionError(f"--harbor-agent={path}: expected package.module:Class")
+        raise OptionError(f"{option}={path}: expected package.module:Name")
     try:
         with _importable(root):
             module = import_module(module_name)
     except Exception as error:
         raise OptionError(
-            f"--harbor-agent={path}: cannot import {module_name}: {_in_words(error)}"
+            f"{option}={path}: cannot import {module_name}: {_in_words(error)}"
         ) from error
     try:
         return attrgetter(attribute)(module)
     except AttributeError:
-        raise OptionError(
-            f"--harbor-agent={path}: module {module_name} has no {attribute!r}"
-        ) from None
+        raise OptionError(f"{option}={path}: module {module_name} has no {attribute!r}") from None
 
 
 def _in_words(error: Exception) -> str:

@@ -19,6 +19,7 @@ from pytest_harbor.plugin import (
     guard,
     hookspecs,
     labels,
+    numbers_at_end,
     options,
     report_options,
 )
@@ -69,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_harbor.plugin.terminal import TrialReporter
 
     config.pluginmanager.register(TrialReporter(config), "harbor-reporter")
+    numbers_at_end.register(config)
     report_options.register(config, options.settings(config).reports)
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_harbor.plugin.workers import XdistHooks
@@ -103,7 +105,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     if any(isinstance(item, collect.TrialItem) for item in session.items):
         first = session.items[0]
-        engine.require(config, first if isinstance(first, collect.TrialItem) else None)
+        ids = [item.nodeid for item in session.items]
+        engine.require_for(config, ids, first if isinstance(first, collect.TrialItem) else None)
 
 
 @pytest.hookimpl(tryfirst=True)

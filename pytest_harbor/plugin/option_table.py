@@ -327,7 +327,16 @@ OPTIONS = (
                 "--harbor-jsonl",
                 "the job's trials with their trajectories, as the verifiers library does",
             ),
+            ("--harbor-json", "the job's numbers, each with what it counts and leaves out"),
         )
+    ),
+    Option(
+        "--harbor-metric",
+        "Metric of your own over the valid rewards, repeatable: a metric.py, "
+        "package.module:function, or a name from an entry point",
+        non_empty,
+        "args",
+        "METRIC",
     ),
     Option(
         "--harbor-baseline",
@@ -336,6 +345,15 @@ OPTIONS = (
         non_empty,
         "string",
         "JOB",
+    ),
+    Option(
+        "--harbor-resume",
+        "Go on with the latest job, or with JOB: what has a result in it is reported, and the rest "
+        "run",
+        non_empty,
+        "string",
+        "JOB",
+        bare="latest",
     ),
     Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
     Option(

@@ -75,7 +75,9 @@ class Settings:
         ignore_timeouts: No time limit of a task holds.
         strict: Warnings about a task's files are errors.
         keep: Environments to keep: ``"failed"``, ``"all"`` or None.
+        resume: The job to go on with, as it was named; None: a new one.
         check: How tasks are proven, instead of worked on; None: they are worked on.
+        metrics: Metrics of the user's own, as they were named.
         reports: Files to write of the job, and the job to compare it with.
     """
 
@@ -115,6 +117,8 @@ class Settings:
     ignore_timeouts: bool
     strict: bool
     keep: Literal["failed", "all"] | None
+    resume: str | None = None
+    metrics: tuple[str, ...] = ()
     reports: ReportSettings = field(default_factory=ReportSettings)
     check: Literal["static", "on", "full"] | None = None
 
@@ -202,7 +206,9 @@ def _resolve(config: pytest.Config) -> Settings:
         ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),
         keep=value["keep"],
+        resume=value["resume"],
         check=check,
+        metrics=tuple(dict.fromkeys(value["metric"] or ())),
         reports=report_settings(config, value),
     )
 

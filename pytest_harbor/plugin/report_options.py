@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_harbor.report.job import JobReading
     from pytest_harbor.report.trial import Trial
 
-_FILES = ("html", "csv", "jsonl")
+_FILES = ("html", "csv", "jsonl", "json")
 
 
 class ReportSettings(NamedTuple):
@@ -31,12 +31,14 @@ class ReportSettings(NamedTuple):
         html: File of the report.
         csv: File of the table of trials.
         jsonl: File of the traces.
+        json: File of the numbers.
         baseline: Folder of the earlier job.
     """
 
     html: Path | None = None
     csv: Path | None = None
     jsonl: Path | None = None
+    json: Path | None = None
     baseline: Path | None = None
 
 
@@ -142,6 +144,8 @@ class ReportWriter:
             yield partial(self._write, wanted.csv, lambda: csv_lines(job.trials))
         if wanted.jsonl:
             yield partial(self._write, wanted.jsonl, lambda: jsonl_lines(job.trials))
+        if wanted.json:
+            yield partial(self._write, wanted.json, lambda: self._numbers(job))
 
     def _job(self) -> JobReading | None:
         from pytest_harbor.errors import OptionError
@@ -168,6 +172,12 @@ class ReportWriter:
         from pytest_harbor.report.page import page
 
         return page(job, job.trials, self._comparison)
+
+    def _numbers(self, job: JobReading) -> Iterator[str]:
+        from pytest_harbor.report.numbers_file import json_lines
+
+        at_end = self._config.pluginmanager.getplugin("harbor-numbers")
+        return json_lines(job, job.trials, at_end.results if at_end else ())
 
     def _write(self, path: Path, lines: Callable[[], Iterator[str]]) -> None:
         from pytest_harbor.report.files import write_lines

@@ -25,6 +25,7 @@ def add_command(commands: Any) -> None:
     parser.add_argument("-o", "--html", type=Path, metavar="FILE", help="the report")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="a table of trials")
     parser.add_argument("--jsonl", type=Path, metavar="FILE", help="the trials' trajectories")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="the job's numbers")
     parser.add_argument("--baseline", type=Path, metavar="JOB", help="folder of an earlier job")
     parser.set_defaults(run=run)
 
@@ -44,6 +45,7 @@ def _written(arguments: argparse.Namespace) -> list[str]:
     from pytest_harbor.report.comparison import compare, comparison_lines
     from pytest_harbor.report.files import write_lines
     from pytest_harbor.report.job import check_job, read_job
+    from pytest_harbor.report.numbers_file import json_lines
     from pytest_harbor.report.page import page
     from pytest_harbor.report.tables import csv_lines
     from pytest_harbor.report.traces import jsonl_lines
@@ -58,10 +60,11 @@ def _written(arguments: argparse.Namespace) -> list[str]:
         arguments.html: lambda: page(job, job.trials, comparison),
         arguments.csv: lambda: csv_lines(job.trials),
         arguments.jsonl: lambda: jsonl_lines(job.trials),
+        arguments.json: lambda: json_lines(job, job.trials),
     }
     wanted = {path: write for path, write in files.items() if path is not None}
     if not wanted and comparison is None:
-        raise OptionError("nothing to write: name a file with -o, --csv or --jsonl")
+        raise OptionError("nothing to write: name a file with -o, --csv, --jsonl or --json")
     for path, write in wanted.items():
         write_lines(path, write())
         lines.append(f"report: {path}")

@@ -28,20 +28,25 @@ def report_data(
 ) -> dict[str, Any]:
     """Everything but the details of the trials."""
     data = {
-        "job": {
-            "name": job.name,
-            "started": stamp(job.started),
-            "finished": stamp(job.finished),
-            "problems": list(job.problems),
-            "trials": len(trials),
-            "tasks": len({trial.task_key for trial in trials}),
-        },
+        "job": job_data(job, trials),
         "groups": [_group(one) for one in group_numbers(trials)],
         "phases": list(PHASES),
         "trials": [_row(trial) for trial in trials],
         "comparison": _comparison(comparison) if comparison else None,
     }
     return dict(plain(data))
+
+
+def job_data(job: JobReading, trials: Sequence[Trial]) -> dict[str, Any]:
+    """The job itself, with its trials counted."""
+    return {
+        "name": job.name,
+        "started": stamp(job.started),
+        "finished": stamp(job.finished),
+        "problems": list(job.problems),
+        "trials": len(trials),
+        "tasks": len({trial.task_key for trial in trials}),
+    }
 
 
 def plain(value: Any) -> Any:
@@ -67,7 +72,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "name": trial.name,
         "task": trial.task,
         "path": trial.task_path,
-        "group": f"{trial.agent}[{trial.model}]" if trial.model else trial.agent,
+        "group": trial.group_name,
         "attempt": trial.attempt,
         "outcome": outcome(trial),
         "superseded": trial.superseded,

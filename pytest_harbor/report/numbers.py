@@ -125,7 +125,7 @@ def pass_at_k(attempts: int, passed: int, k: int) -> float:
 def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
     trials = [trial for trial in group if not trial.superseded]
     valid = [trial for trial in trials if trial.counts]
-    left_out = _left_out(trials)
+    left_out = left_out_of(trials)
     tasks = _by_task(valid)
     return GroupNumbers(
         agent=name[0],
@@ -148,7 +148,8 @@ def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
     )
 
 
-def _left_out(trials: Iterable[Trial]) -> dict[str, int]:
+def left_out_of(trials: Iterable[Trial]) -> dict[str, int]:
+    """Why trials are in no rate, and how many of them."""
     reasons = (LEFT_OUT.get(trial.category, LEFT_OUT[""]) for trial in trials if not trial.counts)
     return dict(Counter(reasons))
 

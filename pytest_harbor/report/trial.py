@@ -110,6 +110,11 @@ class Trial:
         """Agent and model."""
         return self.agent, self.model
 
+    @property
+    def group_name(self) -> str:
+        """Agent and model, as in an item's name."""
+        return f"{self.agent}[{self.model}]" if self.model else self.agent
+
     def seconds(self, phase: str) -> float | None:
         """Length of a phase over all steps; None where it did not run."""
         lengths = [span.seconds for span in self.spans if span.phase == phase]

@@ -194,8 +194,8 @@ def test_what_is_no_agent_class_is_refused(folder: Path, name: str) -> None:
         ("crooked_agents:Agent", "cannot import crooked_agents: SyntaxError: "),
         ("raising_agents:Agent", "cannot import raising_agents: AttributeError: 'dict' object"),
         ("own_agents:Plian", "module own_agents has no 'Plian'"),
-        ("own_agents:", "expected package.module:Class"),
-        (":Plain", "expected package.module:Class"),
+        ("own_agents:", "expected package.module:Name"),
+        (":Plain", "expected package.module:Name"),
         ("..own_agents:Plain", "cannot import ..own_agents: TypeError: "),
     ],
 )

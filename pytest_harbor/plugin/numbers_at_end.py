@@ -1,0 +1,124 @@
+"""The numbers of a run: in the job's ``result.json``, and a user's own metrics in the summary.
+
+Lives in the process that owns the job: the controller under pytest-xdist.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_harbor.plugin.job import job_in_use
+from pytest_harbor.plugin.options import settings
+
+if TYPE_CHECKING:
+    from pytest_harbor.report.custom_metrics import Metric, MetricResult
+    from pytest_harbor.report.trial import Trial
+
+PLUGIN = "harbor-numbers"
+
+
+def register(config: pytest.Config) -> None:
+    """Have the numbers written at the end.
+
+    Raises:
+        pytest.UsageError: A metric that was asked for is none.
+    """
+    config.pluginmanager.register(NumbersAtEnd(config, _metrics(config)), PLUGIN)
+
+
+def _metrics(config: pytest.Config) -> Sequence[Metric]:
+    if not settings(config).metrics:
+        return ()
+    from pytest_harbor.errors import OptionError
+    from pytest_harbor.report.custom_metrics import find_metric
+
+    from_ini = config.getoption("harbor_metric", None) is None and config.inipath
+    folder = from_ini.parent if from_ini else config.invocation_params.dir
+    try:
+        return [find_metric(spec, folder) for spec in settings(config).metrics]
+    except OptionError as error:
+        raise pytest.UsageError(str(error)) from None
+
+
+class NumbersAtEnd:
+    """Reckons once the run has ended.
+
+    Attributes:
+        results: What the user's metrics came to.
+    """
+
+    def __init__(self, config: pytest.Config, metrics: Sequence[Metric]) -> None:
+        self._config = config
+        self._metrics = metrics
+        self.results: Sequence[MetricResult] = ()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Reckon and write; a metric that fails makes a run that passed fail."""
+        trials = [] if session.config.option.collectonly else self._trials()
+        # Under a check nop passes where it earns nothing: its rewards are no numbers.
+        if not trials or settings(self._config).check:
+            return
+        if self._metrics:
+            from pytest_harbor.report.custom_metrics import metric_results
+
+            self.results = metric_results(self._metrics, trials)
+        if (current := job_in_use(self._config)) is not None:
+            write_numbers(current.path, trials, self.results)
+        failed = any(result.problem for result in self.results)
+        if failed and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def pytest_harbor_summary(self) -> Sequence[tuple[str, Sequence[str]]]:
+        """Show the user's metrics."""
+        return [("harbor: metrics", list(map(_line, self.results)))] if self.results else []
+
+    def _trials(self) -> list[Trial]:
+        reporter = self._config.pluginmanager.getplugin("harbor-reporter")
+        found = reporter.trials if reporter else {}
+        if not found:
+            return []
+        from pytest_harbor.report.trial import trial_of_properties
+
+        return [trial_of_properties(nodeid, known) for nodeid, known in found.items()]
+
+
+def _line(result: MetricResult) -> str:
+    from pytest_harbor.result.reward import shown
+
+    if result.problem:
+        return f"{result.metric} of {result.group}: failed: {result.problem}"
+    values = ", ".join(f"{key} {shown(value)}" for key, value in result.values.items())
+    return "; ".join((f"{result.metric} of {result.group}: {values}", *_of_how_many(result)))
+
+
+def _of_how_many(result: MetricResult) -> Iterator[str]:
+    yield f"over {result.trials} valid reward{'' if result.trials == 1 else 's'}"
+    if result.left_out:
+        yield "not counted: " + ", ".join(f"{n} {why}" for why, n in result.left_out.items())
+
+
+def write_numbers(folder: Path, trials: Sequence[Trial], metrics: Sequence[MetricResult]) -> None:
+    """Add the numbers to a job's ``result.json``; what Harbor has a place for goes there, too.
+
+    A file that cannot be read or written is left: the trials' own hold the results.
+    """
+    from pytest_harbor.report.harbor_figures import harbor_figures
+    from pytest_harbor.report.numbers_file import numbers_json
+    from pytest_harbor.trial.record import write_json
+
+    path = folder / "result.json"
+    try:
+        content = json.loads(path.read_bytes())
+        evals = content["stats"]["evals"]
+        for key, figures in harbor_figures(trials, believes=False).items():
+            if key in evals:
+                evals[key]["pass_at_k"] = dict(figures.pass_at_k)
+        write_json(path, {**content, "pytest_harbor": numbers_json(trials, metrics)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return
