@@ -133,8 +133,29 @@ def parse_dataset(text: str) -> DatasetSpec:
     if "/" not in text:
         return _parse_registry(text)
     if text.partition("@")[0].count("/") == 1:
-        return _parse_hub(text)
+        return parse_package(text)
     raise DatasetError(f"{text!r} names no dataset; {_FORMS}")
+
+
+def parse_package(text: str) -> HubSpec:
+    """Read the name of something published, as ``org/name[@ref]``.
+
+    Raises:
+        DatasetError: It is none.
+    """
+    package, _, ref = text.rpartition("@") if "@" in text else (text, "", "latest")
+    org, _, name = package.partition("/")
+    if not (_PACKAGE.fullmatch(org) and _PACKAGE.fullmatch(name)) or ".." in package:
+        raise DatasetError(
+            f"{text!r}: expected ORG/NAME of letters, digits, '.', '_' and '-', got {package!r}"
+        )
+    if not (ref.isdecimal() or _DIGEST.fullmatch(ref) or _TAG.fullmatch(ref)):
+        raise DatasetError(
+            f"{text!r}: expected behind the '@' a tag of small letters, digits, '.' and '-', a "
+            f"revision's number, or sha256: and 64 hexadecimal digits, got {ref!r}; a git "
+            f"repository's branch is written git+{text}"
+        )
+    return HubSpec(org, name, ref)
 
 
 def is_git(text: str) -> bool:
@@ -208,22 +229,6 @@ def _parse_registry(text: str) -> RegistrySpec:
     if not name or (at and not version) or "[" in text:
         raise DatasetError(f"{text!r} names no dataset of a registry; expected NAME[@VERSION]")
     return RegistrySpec(name, version or None)
-
-
-def _parse_hub(text: str) -> HubSpec:
-    package, at, ref = text.rpartition("@") if "@" in text else (text, "", "latest")
-    org, _, name = package.partition("/")
-    if not (_PACKAGE.fullmatch(org) and _PACKAGE.fullmatch(name)) or ".." in package:
-        raise DatasetError(
-            f"{text!r}: expected ORG/NAME of letters, digits, '.', '_' and '-', got {package!r}"
-        )
-    if not (ref.isdecimal() or _DIGEST.fullmatch(ref) or _TAG.fullmatch(ref)):
-        raise DatasetError(
-            f"{text!r}: expected behind the '@' a tag of small letters, digits, '.' and '-', a "
-            f"revision's number, or sha256: and 64 hexadecimal digits, got {ref!r}; a git "
-            f"repository's branch is written git+{text}"
-        )
-    return HubSpec(org, name, ref)
 
 
 def _split_ref(source: str) -> tuple[str, str | None]:

@@ -1,0 +1,244 @@
+"""Pinned tasks → folders: out of the cache, and into it what is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_harbor.dataset.cache import Cache, CachedTask, Progress
+from pytest_harbor.dataset.digest import task_digest
+from pytest_harbor.dataset.git import Repository, TreeEntry, tree_of, with_commit
+from pytest_harbor.dataset.source import FolderTask, GitTask, HubTask, TaskSource
+from pytest_harbor.dataset.tree import Entry, flatten
+from pytest_harbor.dataset.write import write_tree
+from pytest_harbor.errors import DatasetError, DatasetUnreachableError, TaskFormatError
+
+if TYPE_CHECKING:
+    from pytest_harbor.dataset.hub import Hub
+
+_AT_ONCE = 8
+_LFS_START = b"version https://git-lfs.github.com/spec/v1\n"
+
+
+class FetchedTask(NamedTuple):
+    """What came of one task.
+
+    Attributes:
+        task: The task; None where there is a fault.
+        fault: Why it cannot be used.
+    """
+
+    task: CachedTask | None
+    fault: str = ""
+
+
+class Fetcher:
+    """Fetches tasks into a cache.
+
+    Args:
+        cache: The cache.
+        progress: Is told what goes on.
+        hub: Makes the client of the Hub; only called where a task of it is missing.
+        urls: Repositories' URLs with credentials, by those without.
+    """
+
+    def __init__(
+        self,
+        cache: Cache,
+        progress: Progress,
+        *,
+        hub: Callable[[], Hub],
+        urls: Mapping[str, str] | None = None,
+    ) -> None:
+        self._cache = cache
+        self._progress = progress
+        self._hub = hub
+        self._urls = urls or {}
+
+    def fetch(self, sources: Iterable[TaskSource], label: str) -> dict[TaskSource, FetchedTask]:
+        """Have each task on the disk.
+
+        Raises:
+            DatasetUnreachableError: Whoever has them does not answer.
+        """
+        wanted = list(dict.fromkeys(sources))
+        found: dict[TaskSource, FetchedTask] = {}
+        missing: list[GitTask | HubTask] = []
+        for source in wanted:
+            if isinstance(source, FolderTask):
+                found[source] = _checked_folder(source)
+            elif cached := self._cache.find(source):
+                self._cache.mark_used(source)
+                found[source] = FetchedTask(cached)
+            else:
+                missing.append(source)
+        if missing:
+            self._download(missing, len(wanted), label, found)
+        return {source: found[source] for source in wanted}
+
+    def _download(
+        self,
+        missing: Sequence[GitTask | HubTask],
+        total: int,
+        label: str,
+        found: dict[TaskSource, FetchedTask],
+    ) -> None:
+        self._progress(f"{label}: {total} tasks, {len(missing)} to download")
+        of_git = [one for one in missing if isinstance(one, GitTask)]
+        of_git.sort(key=lambda one: one.group)
+        for _, group in groupby(of_git, key=lambda one: one.group):
+            found |= self._fetch_commit(list(group))
+        of_hub = [one for one in missing if isinstance(one, HubTask)]
+        if of_hub:
+            found |= self._fetch_packages(of_hub)
+        self._progress(f"{label}: downloaded")
+
+    def _fetch_commit(self, tasks: Sequence[GitTask]) -> dict[TaskSource, FetchedTask]:
+        first = tasks[0]
+        url = self._urls.get(first.url, first.url)
+        self._progress(f"{first.url} at {first.commit[:12]}: {len(tasks)} tasks")
+        with self._cache.lock(first.group, self._progress), self._cache.workspace() as place:
+            return with_commit(
+                url, first.commit, place, lambda repository: self._take(repository, tasks, place)
+            )
+
+    def _take(
+        self, repository: Repository, tasks: Sequence[GitTask], place: Path
+    ) -> dict[TaskSource, FetchedTask]:
+        trees = _trees(repository, [task.path for task in tasks])
+        oids = {one.content for tree in trees.values() for one in tree.values() if one.content}
+        repository.fetch_objects(sorted(oids))
+        return {task: self._take_one(repository, task, trees[task.path], place) for task in tasks}
+
+    def _take_one(
+        self, repository: Repository, task: GitTask, tree: Mapping[str, Entry], place: Path
+    ) -> FetchedTask:
+        if cached := self._cache.find(task):  # another run was quicker
+            return FetchedTask(cached)
+        what = f"{task.url} {task.path}"
+        try:
+            if not tree:
+                raise DatasetError(f"{what}: {_absence(repository, task.path)}")
+            flat = flatten(_with_targets(repository, tree), what)
+            draft = place / task.key
+            files = [one.content for one in flat.values() if one.kind == "file"]
+            with closing(repository.read(files)) as contents:
+                write_tree(draft / "files" / task.name, flat, contents, what)
+            digest = task_digest(draft / "files" / task.name)
+            self._tell_of_lfs(draft / "files" / task.name, flat, what)
+        except DatasetUnreachableError:
+            raise
+        except (DatasetError, TaskFormatError) as error:
+            return FetchedTask(None, str(error))
+        return FetchedTask(self._cache.keep(task, draft, digest))
+
+    def _tell_of_lfs(self, folder: Path, flat: Mapping[str, Entry], what: str) -> None:
+        pointers = [
+            path for path, one in flat.items() if one.kind == "file" and _is_lfs(folder / path)
+        ]
+        if pointers:
+            self._progress(
+                f"warning: {what}: {len(pointers)} files are kept in Git LFS, which is not "
+                f"followed; they hold a pointer in place of their content: {pointers[0]}"
+            )
+
+    def _fetch_packages(self, tasks: Sequence[HubTask]) -> dict[TaskSource, FetchedTask]:
+        hub = self._hub()
+
+        def fetch(task: HubTask) -> FetchedTask:
+            with self._cache.lock(task.group, self._progress), self._cache.workspace() as place:
+                if cached := self._cache.find(task):
+                    return FetchedTask(cached)
+                return self._fetch_package(hub, task, place)
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return dict(zip(tasks, pool.map(fetch, tasks), strict=True))
+
+    def _fetch_package(self, hub: Hub, task: HubTask, place: Path) -> FetchedTask:
+        from pytest_harbor.dataset.archive import unpack
+
+        what = f"{task.full_name}@{task.digest[:19]}"
+        folder = place / task.key / "files" / task.name
+        try:
+            archive = hub.download_task(task, place / "dist.tar.gz")
+            unpack(archive, folder, what)
+            digest = task_digest(folder)
+            if digest != task.digest:
+                raise DatasetError(f"{what}: the Hub gave other content: its digest is {digest}")
+        except DatasetUnreachableError:
+            raise
+        except (DatasetError, TaskFormatError) as error:
+            return FetchedTask(None, str(error))
+        return FetchedTask(self._cache.keep(task, place / task.key, digest))
+
+
+def _checked_folder(source: FolderTask) -> FetchedTask:
+    if not source.path.is_dir():
+        return FetchedTask(None, f"{source.path}: no such folder")
+    try:
+        digest = task_digest(source.path)
+    except (DatasetError, TaskFormatError) as error:
+        return FetchedTask(None, str(error))
+    if source.digest is not None and digest != source.digest:
+        return FetchedTask(
+            None,
+            f"{source.path}: dataset.toml pins another content of this task: {source.digest}, "
+            f"found {digest}. Write the new digest there (`harbor sync` does it), or undo the "
+            "change",
+        )
+    return FetchedTask(CachedTask(source.path, digest, ""))
+
+
+def _trees(repository: Repository, paths: Sequence[str]) -> dict[str, dict[str, Entry]]:
+    """Each task's part of the commit, from one listing."""
+    if len(paths) == 1:
+        return {paths[0]: tree_of(repository.entries(paths[0]), paths[0])}
+    entries = repository.entries()
+    wanted = set(paths)
+    grouped: dict[str, list[TreeEntry]] = {path: [] for path in paths}
+    for entry in entries:
+        above = entry.path.split("/")
+        for length in range(1, len(above)):
+            if (path := "/".join(above[:length])) in wanted:
+                grouped[path].append(entry)
+        if "." in wanted:
+            grouped["."].append(entry)
+    return {path: tree_of(grouped[path], path) for path in paths}
+
+
+def _absence(repository: Repository, path: str) -> str:
+    match repository.folder_kind(path):
+        case "link":
+            return "its path is a symbolic link, which is not followed"
+        case None:
+            parts = path.split("/")
+            above = ("/".join(parts[:length]) for length in range(1, len(parts)))
+            if any(repository.folder_kind(one) == "link" for one in above):
+                return "its path leads through a symbolic link, which is not followed"
+            return f"no such folder at {repository.commit[:12]}"
+        case _:
+            return "no folder with files"
+
+
+def _with_targets(repository: Repository, tree: Mapping[str, Entry]) -> dict[str, Entry]:
+    """The tree with each link's target read."""
+    links = {path: one for path, one in tree.items() if one.kind == "link"}
+    read = repository.read(one.content for one in links.values()) if links else ()
+    targets = {
+        path: content.read().decode("utf-8", "surrogateescape")
+        for path, content in zip(links, read, strict=True)
+    }
+    return {
+        path: replace(one, content=targets[path]) if path in targets else one
+        for path, one in tree.items()
+    }
+
+
+def _is_lfs(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(_LFS_START)) == _LFS_START

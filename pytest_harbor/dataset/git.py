@@ -1,0 +1,347 @@
+"""Tasks out of git repositories, by the ``git`` program, without a checkout.
+
+Only objects are fetched, and files are written from them by us: no filter, hook,
+submodule or attribute of a repository takes effect, and no link of it is ever made.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, NamedTuple, TypeVar
+
+from pytest_harbor.dataset.spec import GitSpec, check_ref, is_commit, without_credentials
+from pytest_harbor.dataset.tree import Entry
+from pytest_harbor.dataset.write import Readable
+from pytest_harbor.errors import DatasetError, DatasetUnreachableError
+
+_SETTINGS = {
+    "core.hooksPath": os.devnull,
+    "core.fsmonitor": "false",
+    "core.askPass": "",
+    "fetch.recurseSubmodules": "false",
+    "fetch.negotiationAlgorithm": "noop",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",
+    "protocol.version": "2",
+    "advice.detachedHead": "false",
+}
+_PROTOCOLS = "https:http:ssh:git"
+# Of a repository that git runs in, as from a hook: ours is another one.
+_OF_ANOTHER_REPOSITORY = (
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_PREFIX",
+    "GIT_CONFIG",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_SHALLOW_FILE",
+    "GIT_QUARANTINE_PATH",
+    "GIT_TRACE",
+)
+_SHOWN_LINES = 5
+_T = TypeVar("_T")
+
+
+class GitCommandError(DatasetUnreachableError):
+    """A git command failed; the message ends with what it said."""
+
+
+class TreeEntry(NamedTuple):
+    """A line of ``git ls-tree``."""
+
+    mode: str
+    kind: str
+    oid: str
+    path: str
+
+
+def resolve(spec: GitSpec) -> str:
+    """The commit that a repository's ref stands for now.
+
+    Raises:
+        DatasetUnreachableError: The repository does not answer.
+        DatasetError: It has no such ref.
+    """
+    if spec.ref is not None and is_commit(spec.ref):
+        return spec.ref.lower()
+    return resolve_ref(spec.url, spec.ref)
+
+
+def resolve_ref(url: str, ref: str | None) -> str:
+    """The commit, or annotated tag, that a ref stands for now; None: the default branch."""
+    wanted = check_ref(ref or "HEAD")
+    lines = (
+        _git(["ls-remote", "--", "origin", wanted, f"{wanted}^{{}}"], url=url).decode().splitlines()
+    )
+    known = {name: oid for oid, _, name in (line.partition("\t") for line in lines)}
+    for name in (wanted, f"refs/heads/{wanted}", f"refs/tags/{wanted}", f"refs/{wanted}"):
+        if found := known.get(f"{name}^{{}}") or known.get(name):
+            return found
+    hint = _known_refs(url) if known or ref else "it has no commits"
+    raise DatasetError(f"{without_credentials(url)} has no branch or tag {wanted!r}: {hint}")
+
+
+def _known_refs(url: str) -> str:
+    lines = _git(["ls-remote", "--heads", "--tags", "--refs", "--", "origin"], url=url).decode()
+    names = [line.rpartition("\t")[2].split("/", 2)[-1] for line in lines.splitlines()]
+    more = ", …" if names[8:] else ""
+    return f"it has {', '.join(names[:8])}{more}; a commit is named by its full id"
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A bare repository in a temporary folder that holds one commit.
+
+    Attributes:
+        path: Its folder.
+        url: Where its objects come from; may have credentials.
+        commit: The commit's id.
+    """
+
+    path: Path
+    url: str
+    commit: str
+
+    def entries(self, path: str = ".", *, deep: bool = True) -> list[TreeEntry]:
+        """What lies at a path of the commit; ``deep``: at any depth below it."""
+        where = [] if path == "." else ["--", f"{path}/"]
+        flags = ["-r", "-t"] if deep else []
+        listed = self._git("ls-tree", "-z", "--full-tree", *flags, self.commit, *where)
+        prefix = "" if path == "." else f"{path}/"
+        return [
+            entry
+            for entry in map(
+                _tree_entry, listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
+            )
+            if entry.path.startswith(prefix)
+        ]
+
+    def folder_kind(self, path: str) -> str | None:
+        """What lies at a path: ``tree``, ``blob``, ``commit`` or ``link``; None for nothing."""
+        listed = self._git("ls-tree", "-z", "--full-tree", self.commit, "--", path)
+        if not listed:
+            return None
+        entry = _tree_entry(listed.decode("utf-8", "surrogateescape").split("\0")[0])
+        return "link" if entry.mode == "120000" else entry.kind
+
+    def file(self, path: str) -> bytes | None:
+        """The content of one regular file; None where there is none."""
+        listed = self._git("ls-tree", "-z", "--full-tree", self.commit, "--", path)
+        entry = (
+            _tree_entry(listed.decode("utf-8", "surrogateescape").rstrip("\0")) if listed else None
+        )
+        if entry is None or entry.kind != "blob" or entry.mode == "120000":
+            return None
+        self.fetch_objects([entry.oid])
+        with closing(self.read([entry.oid])) as contents:
+            return next(contents).read()
+
+    def read(self, oids: Iterable[str]) -> Generator[Readable]:
+        """The content of objects, in the order asked for; each is read before the next."""
+        with _started(["cat-file", "--batch"], self.path) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for oid in oids:
+                process.stdin.write(f"{oid}\n".encode())
+                process.stdin.flush()
+                header = process.stdout.readline().split()
+                if len(header) != 3:
+                    raise DatasetError(f"{without_credentials(self.url)} did not give {oid}")
+                part = _Part(process.stdout, int(header[2]))
+                yield part
+                part.skip()
+                process.stdout.read(1)
+
+    def fetch_objects(self, oids: Sequence[str]) -> None:
+        """Get what a fetch without blobs left out."""
+        missing = self._missing() & set(oids)
+        if missing:
+            self._git(
+                *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head"),
+                *("--recurse-submodules=no", "--filter=blob:none", "--stdin", "origin"),
+                stdin="".join(f"{oid}\n" for oid in sorted(missing)).encode(),
+            )
+
+    def _missing(self) -> set[str]:
+        lines = self._git(
+            "rev-list", "--objects", "--missing=print", "--no-walk", "--quiet", self.commit
+        )
+        listed = lines.decode("utf-8", "surrogateescape").splitlines()
+        return {line[1:] for line in listed if line.startswith("?")}
+
+    def _git(self, *arguments: str, stdin: bytes = b"") -> bytes:
+        return _git(list(arguments), self.path, url=self.url, stdin=stdin)
+
+
+def with_commit(url: str, commit: str, folder: Path, use: Callable[[Repository], _T]) -> _T:
+    """Have a commit fetched and used; the next way is tried where the last did not serve.
+
+    The cheapest is first: shallow without blobs, which not all servers know; shallow; whole,
+    which is all that a plain file server can do.
+
+    Args:
+        url: The repository.
+        commit: Full id of the commit, or of a tag.
+        folder: Where temporary folders may be made.
+        use: Called with the repository, which is gone afterwards; may be called again.
+
+    Raises:
+        DatasetUnreachableError: No way served.
+    """
+    shallow = ("--depth=1", commit)
+    failure: GitCommandError | None = None
+    for wanted in (("--filter=blob:none", *shallow), shallow, ("+refs/*:refs/all/*",)):
+        try:
+            with TemporaryDirectory(prefix="git-", dir=folder) as made:
+                return use(_fetch(url, commit, Path(made), wanted))
+        except GitCommandError as error:
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+def _fetch(url: str, commit: str, path: Path, arguments: Sequence[str]) -> Repository:
+    _git(["init", "--quiet", "--bare", "--template=", "."], path, url=url)
+    options = [one for one in arguments if one.startswith("--")]
+    wanted = [one for one in arguments if not one.startswith("--")]
+    _git(
+        ["fetch", "--quiet", "--no-tags", "--recurse-submodules=no", *options, "origin", *wanted],
+        path,
+        url=url,
+    )
+    found = _git(
+        ["rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"], path, url=url
+    )
+    return Repository(path, url, found.decode().strip())
+
+
+def tree_of(entries: Sequence[TreeEntry], path: str) -> dict[str, Entry]:
+    """A task's part of a listing, by paths in the task; a link's target is still its object."""
+    prefix = "" if path == "." else f"{path}/"
+    return {
+        one.path.removeprefix(prefix): _entry(one)
+        for one in entries
+        if one.path.startswith(prefix) and one.path != prefix
+    }
+
+
+def _entry(one: TreeEntry) -> Entry:
+    match one.mode:
+        case "040000":
+            return Entry("folder")
+        case "120000":
+            return Entry("link", one.oid)
+        case "160000":  # a submodule: a checkout makes an empty folder of it
+            return Entry("folder")
+        case _:
+            return Entry("file", one.oid, is_executable=one.mode == "100755")
+
+
+def _tree_entry(line: str) -> TreeEntry:
+    meta, _, path = line.partition("\t")
+    mode, kind, oid = meta.split()[:3]
+    return TreeEntry(mode, kind, oid, path)
+
+
+class _Part:
+    """The next bytes of a stream, as a stream of their own."""
+
+    def __init__(self, source: IO[bytes], size: int) -> None:
+        self._source = source
+        self._left = size
+
+    def read(self, size: int = -1) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        data = self._source.read(wanted) if wanted else b""
+        if wanted and not data:
+            raise DatasetError("git ended in the middle of a file")
+        self._left -= len(data)
+        return data
+
+    def skip(self) -> None:
+        while self._left:
+            self.read(1024 * 1024)
+
+
+def _environment(url: str) -> dict[str, str]:
+    """Variables of a git process: unlike arguments, other users' ``ps`` does not show them."""
+    settings = {**_SETTINGS, "remote.origin.url": url} if url else _SETTINGS
+    kept = {name: one for name, one in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
+    given = {
+        name: one
+        for name, one in kept.items()
+        if not name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
+    }
+    allowed = f"{_PROTOCOLS}:file" if url.startswith("file:") else _PROTOCOLS
+    numbered = {
+        f"GIT_CONFIG_{part}_{number}": text
+        for number, pair in enumerate(settings.items())
+        for part, text in zip(("KEY", "VALUE"), pair, strict=True)
+    }
+    return {
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30",
+        **given,
+        **numbered,
+        "GIT_CONFIG_COUNT": str(len(settings)),
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_ALLOW_PROTOCOL": allowed,
+        "GIT_OPTIONAL_LOCKS": "0",
+        "GCM_INTERACTIVE": "never",
+        "LC_ALL": "C",
+    }
+
+
+@contextmanager
+def _started(
+    arguments: Sequence[str], cwd: Path | None = None, url: str = ""
+) -> Iterator[subprocess.Popen[bytes]]:
+    pipe = subprocess.PIPE
+    try:
+        process = subprocess.Popen(
+            ["git", *arguments],
+            cwd=cwd,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=_environment(url),
+        )
+    except FileNotFoundError:
+        raise DatasetError("the program git is not installed; datasets in git need it") from None
+    try:
+        with process:
+            yield process
+            assert process.stdin is not None
+            process.stdin.close()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _git(
+    arguments: Sequence[str], cwd: Path | None = None, *, url: str, stdin: bytes = b""
+) -> bytes:
+    with _started(arguments, cwd, url) as process:
+        out, err = process.communicate(stdin)
+    if process.returncode:
+        raise GitCommandError(_failure(arguments[0], err, url))
+    return out
+
+
+def _failure(command: str, err: bytes, url: str) -> str:
+    lines = [line for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
+    said = "\n".join(lines[-_SHOWN_LINES:]) or "nothing"
+    shown = without_credentials(url)
+    return f"{shown}: git {command} failed: {said.replace(url, shown)}"
