@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.plugin import (
+    changed,
+    ci_report,
     collect,
     defaults,
     engine,
@@ -22,10 +24,12 @@ from pytest_harbor.plugin import (
     numbers_at_end,
     options,
     report_options,
+    untrusted,
 )
 from pytest_harbor.plugin.notices import HarborWarning
+from pytest_harbor.plugin.workflow_log import pytest_cmdline_main
 
-__all__ = ["HarborWarning"]
+__all__ = ["HarborWarning", "pytest_cmdline_main"]
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -43,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
     """Keep pytest from importing ``conftest.py`` files of tasks before collection."""
+    untrusted.close_early(early_config)
     guard.refuse_ini_file(early_config)
     anchors = guard.conftest_anchors(early_config)
     namespace = early_config.known_args_namespace
@@ -61,6 +66,9 @@ def pytest_configure(config: pytest.Config) -> None:
     options.settings(config)
     config.addinivalue_line("markers", labels.MARKER)
     guard.rewrite_args(config)
+    changed.register(config)
+    ci_report.register(config)
+    untrusted.register(config, options.settings(config).ci.untrusted)
     if options.settings(config).check:
         from pytest_harbor.plugin.check_report import CheckReport
 

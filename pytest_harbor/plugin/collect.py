@@ -18,7 +18,7 @@ import pluggy
 import pytest
 
 from pytest_harbor.errors import Problem, TaskFormatError
-from pytest_harbor.plugin import guard, labels
+from pytest_harbor.plugin import changed, guard, labels
 from pytest_harbor.plugin.notices import printable, warn
 from pytest_harbor.plugin.options import missing_variables_text, settings
 from pytest_harbor.plugin.variants import Variant, variants
@@ -171,14 +171,21 @@ class TaskFile(AboveTask, pytest.Module):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Read the task and give its trials."""
-        self._read()
-        if not labels.is_selected(self.config, self.path.parent, self._task):
+        if not self._is_wanted():
             return []
         if settings(self.config).check:
             from pytest_harbor.plugin.check_items import check_item
 
             return [check_item(self), *(self._trials() if self.variants else ())]
         return [self._stand_in()] if self.fault is not None else self._trials()
+
+    def _is_wanted(self) -> bool:
+        """Whether the options keep the task; it is read, unless it did not change."""
+        config, folder = self.config, self.path.parent
+        if not settings(config).tasks and not changed.is_kept(config, folder):
+            return False
+        self._read()
+        return labels.is_selected(config, folder, self._task) and changed.is_kept(config, folder)
 
     def _read(self) -> None:
         # On demand: pydantic is not for runs without tasks.

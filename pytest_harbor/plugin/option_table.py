@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from pytest_harbor.plugin.ci_options import ROWS as CI_ROWS
 from pytest_harbor.plugin.network_options import (
     endpoint,
     engine_name,
@@ -355,6 +356,7 @@ OPTIONS = (
         "JOB",
         bare="latest",
     ),
+    *(Option(*row) for row in CI_ROWS),
     Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
     Option(
         "--harbor-strict",

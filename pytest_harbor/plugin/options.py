@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_harbor.plugin import check_options
+from pytest_harbor.plugin.ci_options import CiSettings, ci_settings
 from pytest_harbor.plugin.ini import absolute_path, ini_place
 from pytest_harbor.plugin.network_options import (
     NETWORK_OPTIONS,
@@ -79,6 +80,7 @@ class Settings:
         check: How tasks are proven, instead of worked on; None: they are worked on.
         metrics: Metrics of the user's own, as they were named.
         reports: Files to write of the job, and the job to compare it with.
+        ci: What a run on a pull request was asked for.
     """
 
     agents: tuple[str, ...]
@@ -120,6 +122,7 @@ class Settings:
     resume: str | None = None
     metrics: tuple[str, ...] = ()
     reports: ReportSettings = field(default_factory=ReportSettings)
+    ci: CiSettings = field(default_factory=CiSettings)
     check: Literal["static", "on", "full"] | None = None
 
 
@@ -210,6 +213,7 @@ def _resolve(config: pytest.Config) -> Settings:
         check=check,
         metrics=tuple(dict.fromkeys(value["metric"] or ())),
         reports=report_settings(config, value),
+        ci=ci_settings(config, value),
     )
 
 

@@ -138,12 +138,14 @@ def _headline(tasks: Sequence[TaskRow]) -> str:
 
 def _table(tasks: Sequence[TaskRow]) -> Iterator[str]:
     columns = _columns(tasks)
-    names = ["Task", *map(_column_title, columns), "Reward", "Time"]
-    lines = [f"| {' | '.join(names)} |", f"|---|{'---|' * len(columns)}---:|---:|"]
-    yield "\n".join(lines) + "\n"
+    has_rewards = any(one.reward is not None for task in tasks for one in task.outcomes)
+    names = ["Task", *map(_column_title, columns), *["Reward"] * has_rewards, "Time"]
+    rule = f"|---|{'---|' * len(columns)}{'---:|' * has_rewards}---:|"
+    yield f"| {' | '.join(names)} |\n{rule}\n"
     for task in sorted(tasks, key=lambda one: (_WORST.index(one.worst), one.name)):
         cells = [_cell(task, column, columns) for column in columns]
-        yield f"| {' | '.join([code(task.name), *cells, _reward(task), _time(task)])} |\n"
+        numbers = [*[_reward(task)] * has_rewards, _time(task)]
+        yield f"| {' | '.join([code(task.name), *cells, *numbers])} |\n"
 
 
 def _columns(tasks: Sequence[TaskRow]) -> list[str]:

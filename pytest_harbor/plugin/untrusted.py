@@ -1,0 +1,52 @@
+"""``--harbor-untrusted``: of the folders to collect, nothing but tasks is looked at.
+
+pytest runs much of what lies beside tests on this machine: ``conftest.py``, ``__init__.py``
+of the folders above, Python tests, and ``test*.txt`` as doctests. In a pull request each may be
+a stranger's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_harbor.plugin import collect
+from pytest_harbor.plugin.ci_options import is_given
+
+
+def close_early(config: pytest.Config) -> None:
+    """Before any ``conftest.py`` is looked for: have none loaded.
+
+    Raises:
+        pytest.UsageError: The configuration may be a stranger's, too.
+    """
+    if not is_given(config, "harbor_untrusted"):
+        return
+    if not config.known_args_namespace.inifilename:
+        raise pytest.UsageError(
+            "--harbor-untrusted needs a configuration that is named: pytest looks for one beside "
+            "the tasks, where it may be a stranger's, and obeys it before any plugin is asked. "
+            "Give one of your own: pytest -c trusted/pytest.ini ... (an empty file will do)"
+        )
+    config.known_args_namespace.noconftest = True
+
+
+def register(config: pytest.Config, wanted: bool) -> None:
+    """Look at nothing but tasks, where that was asked for."""
+    if wanted:
+        config.pluginmanager.register(OnlyTasks(), "harbor-untrusted")
+
+
+class OnlyTasks:
+    """Answers for every file and folder before other plugins do."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
+        """No file is collected: a task is a folder."""
+        return None if collection_path.is_dir() else True
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
+        """A task, or a plain folder, whose ``__init__.py`` is not run."""
+        return collect.collect_folder(path, parent) or pytest.Dir.from_parent(parent, path=path)
