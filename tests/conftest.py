@@ -153,11 +153,25 @@ def listener(engine):
     listening.close()
 
 
+OTHER_PLUGINS = (
+    "allure_pytest",
+    "html",
+    "html_fixtures",
+    "metadata",
+    "pytest-split",
+    "pytest-teamcity",
+    "pytest_jsonreport",
+    "randomly",
+    "rerunfailures",
+)
+"""Plugins that are there for the tests in ``ecosystem/``, by their entry points."""
+
+
 @pytest.fixture(autouse=True)
 def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the outer run's environment reaches an inner run."""
-    for name in ("PYTEST_ADDOPTS", "MY_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
+    """Nothing of the outer run's environment reaches an inner run, nor do other plugins."""
+    monkeypatch.delenv("MY_TOKEN", raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in OTHER_PLUGINS))
     monkeypatch.setenv("COLUMNS", "240")
 
 
