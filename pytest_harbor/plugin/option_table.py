@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from pytest_harbor.plugin.ci_options import ROWS as CI_ROWS
+from pytest_harbor.plugin.dataset_options import ROWS as DATASET_ROWS
 from pytest_harbor.plugin.network_options import (
     endpoint,
     engine_name,
@@ -356,7 +357,7 @@ OPTIONS = (
         "JOB",
         bare="latest",
     ),
-    *(Option(*row) for row in CI_ROWS),
+    *(Option(*row) for row in (*CI_ROWS, *DATASET_ROWS)),
     Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
     Option(
         "--harbor-strict",

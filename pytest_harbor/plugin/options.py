@@ -20,6 +20,7 @@ import pytest
 
 from pytest_harbor.plugin import check_options
 from pytest_harbor.plugin.ci_options import CiSettings, ci_settings
+from pytest_harbor.plugin.dataset_options import DatasetSettings, dataset_settings
 from pytest_harbor.plugin.ini import absolute_path, ini_place
 from pytest_harbor.plugin.network_options import (
     NETWORK_OPTIONS,
@@ -81,6 +82,7 @@ class Settings:
         metrics: Metrics of the user's own, as they were named.
         reports: Files to write of the job, and the job to compare it with.
         ci: What a run on a pull request was asked for.
+        datasets: Which datasets it was asked for.
     """
 
     agents: tuple[str, ...]
@@ -123,6 +125,7 @@ class Settings:
     metrics: tuple[str, ...] = ()
     reports: ReportSettings = field(default_factory=ReportSettings)
     ci: CiSettings = field(default_factory=CiSettings)
+    datasets: DatasetSettings = field(default_factory=DatasetSettings)
     check: Literal["static", "on", "full"] | None = None
 
 
@@ -214,6 +217,7 @@ def _resolve(config: pytest.Config) -> Settings:
         metrics=tuple(dict.fromkeys(value["metric"] or ())),
         reports=report_settings(config, value),
         ci=ci_settings(config, value),
+        datasets=dataset_settings(config, value),
     )
 
 

@@ -1,0 +1,110 @@
+"""Options for datasets by name: which, from where, and which of their tasks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from pytest_harbor.plugin.option_values import non_empty
+
+
+def dataset_name(text: str) -> str:
+    """Check the form of a dataset's name."""
+    from pytest_harbor.dataset.spec import parse_dataset
+    from pytest_harbor.errors import DatasetError
+
+    try:
+        parse_dataset(text)
+    except DatasetError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    return text.strip()
+
+
+def hub_url(text: str) -> str:
+    """Check the address of a Hub."""
+    if not text.strip().startswith(("https://", "http://")):
+        raise argparse.ArgumentTypeError(f"expected a URL with https://, got {text!r}")
+    return text.strip()
+
+
+ROWS: tuple[tuple[Any, ...], ...] = (
+    (
+        "--harbor-dataset",
+        "Dataset to run, repeatable: NAME[@VERSION] of a registry, a git repository "
+        "(HOST/ORG/NAME[@REF], a URL, git+ORG/NAME), ORG/NAME[@REF] of a Hub, or ./FOLDER with a "
+        "dataset.toml",
+        dataset_name,
+        "args",
+        "ID",
+    ),
+    (
+        "--harbor-registry",
+        "Where datasets NAME[@VERSION] are looked up: a registry.json, its folder or URL, or a "
+        "git repository that has one (default: Harbor's public registry)",
+        non_empty,
+        "string",
+        "PATH_OR_URL",
+    ),
+    (
+        "--harbor-hub",
+        "Address of the Hub that has the datasets ORG/NAME (default: the variable "
+        "HARBOR_SUPABASE_URL)",
+        hub_url,
+        "string",
+        "URL",
+    ),
+    (
+        "--harbor-exclude-tasks",
+        "Tasks to leave out of what --harbor-tasks keeps, repeatable, as there",
+        non_empty,
+        "args",
+        "GLOB",
+    ),
+)
+"""Rows of the table of options."""
+
+
+class DatasetSettings(NamedTuple):
+    """Which datasets a run was asked for.
+
+    Attributes:
+        asked: Names of the datasets, without repeats.
+        registry: Where names without a ``/`` are looked up; None: Harbor's public registry.
+        hub: Address of the Hub; None: of the environment.
+        exclude: Glob patterns of tasks to leave out.
+        is_of_line: The datasets stand on the command line, and are all that is run there
+            unless paths stand beside them.
+        base: Folder from which a dataset's relative path counts.
+        registry_base: The same of the registry's.
+    """
+
+    asked: tuple[str, ...] = ()
+    registry: str | None = None
+    hub: str | None = None
+    exclude: tuple[str, ...] = ()
+    is_of_line: bool = False
+    base: Path = Path()
+    registry_base: Path = Path()
+
+
+def dataset_settings(config: pytest.Config, value: Mapping[str, Any]) -> DatasetSettings:
+    """The options' values together."""
+    return DatasetSettings(
+        tuple(dict.fromkeys(value["dataset"] or ())),
+        value["registry"],
+        value["hub"],
+        tuple(dict.fromkeys(value["exclude_tasks"] or ())),
+        config.getoption("harbor_dataset", None) is not None,
+        _base(config, "harbor_dataset") if value["dataset"] else Path(),
+        _base(config, "harbor_registry") if value["registry"] else Path(),
+    )
+
+
+def _base(config: pytest.Config, name: str) -> Path:
+    """Where relative paths of an option count from: as for all options."""
+    from_ini = config.getoption(name, None) is None and config.inipath
+    return from_ini.parent if from_ini else config.invocation_params.dir
