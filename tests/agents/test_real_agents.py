@@ -1,18 +1,20 @@
 """Real command line agents solve a task under ``no-network``, with a scripted model."""
 
 import json
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_harbor.registry import make_agent
+from tests.agents.conftest import KEY
 from tests.conftest import BASE_IMAGE
-from tests.model_server import ModelServer, Turn
+from tests.model_server import Turn
 
 pytestmark = [pytest.mark.docker, pytest.mark.long, pytest.mark.timeout(1500)]
 
-KEY = "sk-real-0123456789abcdef0123456789"
 WORK = "echo ok > /app/out.txt"
 # One image for all tasks, so that each tool is installed once.
 TOML = f'docker_image = "{BASE_IMAGE}"\nworkdir = "/app"\n'
@@ -22,13 +24,13 @@ def mini(command: str) -> Turn:
     return Turn.tool("bash", command=command)
 
 
-def opencode(command: str) -> Callable[[dict[str, Any]], Turn]:
-    """Its first call may be the one for a title, which offers no tools."""
+def with_tool(suffix: str, **arguments: Any) -> Callable[[dict[str, Any]], Turn]:
+    """A call of the tool whose name ends so; no tool where the call is one on the side."""
 
     def turn(body: dict[str, Any]) -> Turn:
-        if body.get("tools"):
-            return Turn.tool("bash", command=command, description="w")
-        return Turn("a title")
+        tools = (tool.get("function", tool) for tool in body.get("tools") or ())
+        names = [tool["name"] for tool in tools if tool["name"].endswith(suffix)]
+        return Turn.tool(names[0], **arguments) if names else Turn("a title")
 
     return turn
 
@@ -48,24 +50,23 @@ SCRIPTS: Mapping[str, tuple[str, list[Any]]] = {
         "openai/m",
         [Turn.tool("run_shell_command", command=WORK, description="w", is_background=False)],
     ),
-    "opencode": ("anthropic/claude-m", [opencode(WORK), opencode(WORK)]),
+    "opencode": ("anthropic/claude-m", [with_tool("bash", command=WORK, description="w")] * 2),
+    "aider": ("openai/m", [Turn("I write it.\n\nout.txt\n```\nok\n```\n")]),
+    "goose": ("openai/m", [with_tool("shell", command=WORK)] * 2),
+    "openhands": ("openai/m", [with_tool("terminal", command=WORK)] * 2),
 }
 
 
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch):
-    with ModelServer() as server:
-        for name in ("OPENAI", "ANTHROPIC"):
-            monkeypatch.setenv(f"{name}_API_KEY", KEY)
-        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.port}/v1")
-        monkeypatch.setenv("GEMINI_API_KEY", KEY)
-        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", f"http://127.0.0.1:{server.port}")
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", f"http://127.0.0.1:{server.port}")
-        yield server
+# OpenHands runs on no other Python, and no package index has one.
+IMAGES = {"openhands": os.environ.get("PYTEST_HARBOR_PYTHON_312_IMAGE", "python:3.12-slim")}
 
 
-def prebuilt(make_task) -> Path:
-    folder = make_task(toml=TOML, remove=("environment/Dockerfile",))
+def prebuilt(make_task, engine, name: str = "") -> Path:
+    image = IMAGES.get(name, BASE_IMAGE)
+    if name in IMAGES and not engine.api.images(image):
+        pytest.skip(f"{name} is tried in the image {image}, and the engine has none")
+    toml = TOML.replace(BASE_IMAGE, image)
+    folder = make_task(toml=toml, remove=("environment/Dockerfile",))
     (folder / "environment").mkdir(exist_ok=True)
     return folder
 
@@ -77,25 +78,31 @@ def options(name: str) -> list[str]:
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_real_agent_solves_a_task_without_network_or_key(
-    run_tasks, make_task, model, name, pytester
+    run_tasks, make_task, model, name, pytester, engine
 ) -> None:
-    prebuilt(make_task)
+    prebuilt(make_task, engine, name)
     model.script.refill(SCRIPTS[name][1])
     ran = run_tasks(*options(name), "--harbor-setup-timeout-multiplier=2")
     ran.run.assert_outcomes(passed=1)
     result = ran.one()
-    assert result["agent_result"]["n_input_tokens"] >= 200
+    least = 1 if name == "aider" else 2
+    assert result["agent_result"]["n_input_tokens"] >= 100 * least
+    assert result["agent_info"]["version"] == make_agent(name, model="openai/m").version
     trajectory = json.loads((ran.folder() / "agent/trajectory.json").read_text())
-    calls = [call for step in trajectory["steps"] for call in step.get("tool_calls", ())]
-    assert any("out.txt" in json.dumps(call["arguments"]) for call in calls)
-    assert (ran.folder() / "agent/model_calls.jsonl").read_text().count("\n") >= 2
+    done = [
+        step.get("tool_calls") or step["message"]
+        for step in trajectory["steps"]
+        if step["source"] == "agent"
+    ]
+    assert "out.txt" in json.dumps(done)
+    assert (ran.folder() / "agent/model_calls.jsonl").read_text().count("\n") >= least
     files = (path for path in (pytester.path / "jobs").rglob("*") if path.is_file())
     assert not any(KEY.encode() in path.read_bytes() for path in files)
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_rate_limit_is_waited_for(run_tasks, make_task, model, name) -> None:
-    prebuilt(make_task)
+def test_a_rate_limit_is_waited_for(run_tasks, make_task, model, name, engine) -> None:
+    prebuilt(make_task, engine, name)
     model.script.refill([Turn.rate_limit(), *SCRIPTS[name][1]])
     ran = run_tasks(*options(name))
     ran.run.assert_outcomes(passed=1)

@@ -1,21 +1,26 @@
 """Entries of command line agents, and the commands that come of them."""
 
+import os
 import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pytest_harbor.agent.base import AgentContext
 from pytest_harbor.agent.cli.agent import CliAgent
+from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage
 from pytest_harbor.agent.cli.install import install_script
-from pytest_harbor.agent.cli.named import ClaudeCode, Codex, MiniSweAgent
+from pytest_harbor.agent.cli.named import ClaudeCode, Codex, MiniSweAgent, OpenHands
 from pytest_harbor.agent.mcp import McpServerSpec
 from pytest_harbor.agent.model_route import ModelRoute
 from pytest_harbor.environment.base import Environment, ExecResult
 from pytest_harbor.errors import AgentSetupError, AgentTimeoutError, OptionError
 from pytest_harbor.registry import make_agent
+from pytest_harbor.task.reader import read_task
+from tests.conftest import TaskMaker
 
 AGENTS = [kind for kind in CliAgent.__subclasses__() if "cli.named" in kind.__module__]
 ROUTE = ModelRoute(
@@ -185,8 +190,6 @@ def test_options_become_flags_and_unknown_ones_are_refused() -> None:
 
 
 def test_a_model_is_needed(make_task) -> None:  # type: ignore[no-untyped-def]
-    from pytest_harbor.task.reader import read_task
-
     with pytest.raises(OptionError, match="--harbor-model"):
         Codex().check(read_task(make_task()))
 
@@ -195,3 +198,74 @@ def test_a_time_limit_says_so(tmp_path: Path) -> None:
     box = Box(ExecResult(None, "", "", 10.0, timed_out=True))
     with pytest.raises(AgentTimeoutError, match="10 s"):
         MiniSweAgent(model_name="openai/m").run("x", box, context(tmp_path))
+
+
+class Talker(CliAgent):
+    """An entry of one's own, whose tool takes its instruction as an argument only."""
+
+    entry = CliEntry(
+        name="talker",
+        version="1",
+        package=NpmPackage("talker"),
+        binary="talker",
+        connections={"openai": Connection()},
+        command='talker "$(cat "$HARBOR_INSTRUCTION_FILE")" {flags}',
+    )
+
+
+@pytest.mark.parametrize("step", [False, True])
+def test_an_instruction_longer_than_an_argument_is_refused_where_it_is_one(
+    make_task: Any, step: bool
+) -> None:
+    long = "word " * 30_000
+    folder = make_task(instruction=long)
+    if step:
+        folder = make_task(toml='[[steps]]\nname = "one"\n', remove=("instruction.md",))
+        TaskMaker.write(folder, "steps/one/instruction.md", long)
+    task = read_task(folder)
+    with pytest.raises(OptionError, match="talker takes it as an argument"):
+        Talker(model_name="openai/m").check(task)
+    for kind in AGENTS:
+        kind(model_name="anthropic/m").check(task)
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(2**17 - 2, ["--task", "{text}"]), (2**17, ["--file", "{file}"])],
+)
+def test_openhands_is_told_in_an_argument_as_long_as_it_fits(
+    tmp_path: Path, size: int, expected: list[str]
+) -> None:
+    file = tmp_path / "i.md"
+    file.write_text("x" * size)
+    arguments = shell_arguments(OpenHands(model_name="openai/m"), file)
+    assert arguments[3:] == [one.format(text="x" * size, file=file) for one in expected]
+
+
+def test_mini_swe_agent_has_a_long_instruction_in_a_file_of_settings(tmp_path: Path) -> None:
+    text = "  Say: 'it''s'\n\n\t{tabs} # and\n" * 10_000
+    file = tmp_path / "i.md"
+    file.write_text(text)
+    arguments = shell_arguments(MiniSweAgent(model_name="openai/m"), file)
+    settings = tmp_path / "mini-task.yaml"
+    assert arguments[4:8] == ["-c", "mini.yaml", "-c", str(settings)]
+    assert yaml.safe_load(settings.read_text())["run"]["task"] == text.rstrip("\n")
+
+
+def shell_arguments(agent: CliAgent, file: Path) -> list[str]:
+    """What the tool would be called with."""
+    binary = agent.entry.binary
+    line = agent.command(next(iter(agent.entry.connections.values())), no_web=False, with_mcp=False)
+    told = subprocess.run(
+        ["bash", "-c", f"{binary}() {{ printf '%s\\0' \"$@\"; }}\n{line}"],
+        env={
+            **os.environ,
+            "HARBOR_INSTRUCTION_FILE": str(file),
+            "HARBOR_MODEL": "m",
+            "TMPDIR": str(file.parent),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return told.stdout.split("\0")[:-1]

@@ -15,7 +15,12 @@ from pytest_harbor.agent.cli.install import (
     path_line,
     present_command,
 )
-from pytest_harbor.agent.command import INSTRUCTION_FILE, MCP_CONFIG_FILE, raise_for_status
+from pytest_harbor.agent.command import (
+    INSTRUCTION_FILE,
+    MAX_COMMAND_BYTES,
+    MCP_CONFIG_FILE,
+    raise_for_status,
+)
 from pytest_harbor.agent.mcp import config_text, header_variables
 from pytest_harbor.agent.model_route import ModelRoute
 from pytest_harbor.environment.base import Environment, ExecResult, ImageLayer
@@ -76,11 +81,18 @@ class CliAgent(Agent):
             )
 
     def check(self, task: Task) -> None:
-        """See that there is a model to work with."""
+        """See that there is a model to work with, and that the tool can be told the instruction."""
         if not self.model_name:
             raise OptionError(
                 f"agent {self.name} needs a model: --harbor-model=PROVIDER/NAME, as"
                 f" {'/'.join(_EXAMPLES[next(iter(self.entry.connections))])}"
+            )
+        size = max(len(text.encode()) for text in (task.instruction, *_steps_of(task)))
+        if self.entry.takes_argument and size >= MAX_COMMAND_BYTES:
+            raise OptionError(
+                f"the instruction has {size} bytes, and agent {self.name} takes it as an argument,"
+                f" of which Linux allows less than {MAX_COMMAND_BYTES} bytes: put the long part"
+                " into a file of the environment, or choose another agent, as claude-code or codex"
             )
 
     def layers(self, timeout_sec: float | None) -> tuple[ImageLayer, ...]:
@@ -231,6 +243,10 @@ _EXAMPLES: Mapping[str, tuple[str, str]] = {
     "openai": ("openai", "gpt-5"),
     "gemini": ("gemini", "gemini-2.5-pro"),
 }
+
+
+def _steps_of(task: Task) -> Iterator[str]:
+    return (step.instruction for step in task.steps)
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

@@ -150,6 +150,11 @@ class CliEntry:
         return f"{ROOT}/{self.name}"
 
     @property
+    def takes_argument(self) -> bool:
+        """Whether the instruction is an argument of the command, which Linux limits in length."""
+        return '"$(cat "$HARBOR_INSTRUCTION_FILE")"' in self.command
+
+    @property
     def log_name(self) -> str:
         """Its output, among the agent's logs."""
         return f"{self.name}.txt"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_harbor.agent.cli.entries.shared import first_readable
+from pytest_harbor.agent.cli.entries.shared import first_readable, skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Option
 from pytest_harbor.result.agent_logs.claude_code import read_claude_code
 from pytest_harbor.result.trajectory import Trajectory
@@ -58,11 +58,6 @@ ENTRY = CliEntry(
     },
     mcp_flags='--mcp-config="$HARBOR_MCP_CONFIG"',
     no_web_flags="--disallowedTools=WebSearch,WebFetch",
-    before=(
-        'if [ -n "$HARBOR_SKILLS_DIR" ] && [ -d "$HARBOR_SKILLS_DIR" ]; then\n'
-        '  mkdir -p "$CLAUDE_CONFIG_DIR/skills"\n'
-        '  cp -r "$HARBOR_SKILLS_DIR/." "$CLAUDE_CONFIG_DIR/skills/"\n'
-        "fi"
-    ),
+    before=skills_into("$CLAUDE_CONFIG_DIR/skills"),
     trajectory=_trajectory,
 )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_harbor.agent.cli.entries.shared import first_readable
+from pytest_harbor.agent.cli.entries.shared import first_readable, skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Option, Setting
 from pytest_harbor.agent.mcp import McpServerSpec, header_variables
 from pytest_harbor.result.agent_logs.codex import read_codex
@@ -81,12 +81,7 @@ ENTRY = CliEntry(
         "reasoning_summary": Option("-c model_reasoning_summary={value}"),
     },
     settings=(Setting("$CODEX_HOME/config.toml", _settings),),
-    before=(
-        'if [ -n "$HARBOR_SKILLS_DIR" ] && [ -d "$HARBOR_SKILLS_DIR" ]; then\n'
-        '  mkdir -p "$HOME/.agents/skills"\n'
-        '  cp -r "$HARBOR_SKILLS_DIR/." "$HOME/.agents/skills/"\n'
-        "fi"
-    ),
+    before=skills_into("$HOME/.agents/skills"),
     after='if [ -d "$CODEX_HOME/sessions" ]; then cp -r "$CODEX_HOME/sessions" /logs/agent/; fi',
     trajectory=_trajectory,
 )

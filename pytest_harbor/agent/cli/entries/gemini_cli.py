@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.agent.cli.entries.shared import first_readable
+from pytest_harbor.agent.cli.entries.shared import first_readable, skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Setting
 from pytest_harbor.agent.mcp import McpServerSpec, header_variables
 from pytest_harbor.result.agent_logs.gemini_cli import read_gemini_cli
@@ -59,17 +59,12 @@ ENTRY = CliEntry(
         "gemini": Connection({"GOOGLE_GEMINI_BASE_URL": "{base_url}", "GEMINI_API_KEY": "{key}"})
     },
     command=(
-        'gemini -p "$(cat "$HARBOR_INSTRUCTION_FILE")" -m "$HARBOR_MODEL" --yolo'
-        " --output-format stream-json {flags} < /dev/null"
+        'gemini -m "$HARBOR_MODEL" --yolo --output-format stream-json {flags}'
+        ' < "$HARBOR_INSTRUCTION_FILE"'
     ),
     env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     settings=(Setting("$HOME/.gemini/settings.json", _settings),),
-    before=(
-        'if [ -n "$HARBOR_SKILLS_DIR" ] && [ -d "$HARBOR_SKILLS_DIR" ]; then\n'
-        '  mkdir -p "$HOME/.gemini/skills"\n'
-        '  cp -r "$HARBOR_SKILLS_DIR/." "$HOME/.gemini/skills/"\n'
-        "fi"
-    ),
+    before=skills_into("$HOME/.gemini/skills"),
     after=(
         "mkdir -p /logs/agent/sessions\n"
         'for folder in "$HOME"/.gemini/tmp/*/chats; do\n'

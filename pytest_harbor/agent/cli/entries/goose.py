@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pytest_harbor.agent.cli.entries.shared import skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Option, Setting
 from pytest_harbor.agent.mcp import McpServerSpec, header_variables
 
@@ -75,10 +76,5 @@ ENTRY = CliEntry(
         "context_limit": Option(env="GOOSE_CONTEXT_LIMIT"),
     },
     settings=(Setting("$HOME/.config/goose/config.yaml", _settings),),
-    before=(
-        'if [ -n "$HARBOR_SKILLS_DIR" ] && [ -d "$HARBOR_SKILLS_DIR" ]; then\n'
-        '  mkdir -p "$HOME/.config/goose/skills"\n'
-        '  cp -r "$HARBOR_SKILLS_DIR/." "$HOME/.config/goose/skills/"\n'
-        "fi"
-    ),
+    before=skills_into("$HOME/.config/goose/skills"),
 )

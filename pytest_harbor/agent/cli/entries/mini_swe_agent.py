@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_harbor.agent.cli.entries.shared import first_readable
+from pytest_harbor.agent.cli.entries.shared import first_readable, given_as
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, Option, PipPackage
 from pytest_harbor.result.agent_logs.mini_swe_agent import read_mini_swe_agent
 from pytest_harbor.result.trajectory import Trajectory
 
 _FILE = "mini-swe-agent.trajectory.json"
+_TASK_FILE = '"${TMPDIR:-/tmp}/mini-task.yaml"'
 
 
 def _trajectory(logs_dir: Path, instruction: str | None) -> Trajectory | None:
@@ -32,8 +33,8 @@ ENTRY = CliEntry(
         ),
     },
     command=(
-        'mini -y --exit-immediately -m "$HARBOR_MODEL" -t "$(cat "$HARBOR_INSTRUCTION_FILE")"'
-        f" -o /logs/agent/{_FILE} {{flags}} < /dev/null"
+        f'mini -y --exit-immediately -m "$HARBOR_MODEL" "$@" -o /logs/agent/{_FILE} {{flags}}'
+        " < /dev/null"
     ),
     env={
         "MSWEA_CONFIGURED": "true",
@@ -46,6 +47,12 @@ ENTRY = CliEntry(
         "cost_limit": Option("-l {value}"),
         "config_file": Option("-c {value}"),
     },
+    before=given_as(
+        '-t "$(cat "$HARBOR_INSTRUCTION_FILE")"',
+        f"-c mini.yaml -c {_TASK_FILE}",
+        "{ printf 'run:\\n  task: |2-\\n'; sed 's/^/    /' \"$HARBOR_INSTRUCTION_FILE\"; }"
+        f" > {_TASK_FILE}",
+    ),
     trajectory=_trajectory,
     supports_mcp=False,
     supports_skills=False,

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from pytest_harbor.agent.cli.entries.shared import skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Setting
 from pytest_harbor.agent.mcp import McpServerSpec, header_variables
 
@@ -53,10 +54,10 @@ ENTRY = CliEntry(
     command=('opencode run --format json -m "$HARBOR_MODEL" {flags} < "$HARBOR_INSTRUCTION_FILE"'),
     env={"OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"},
     settings=(Setting("$HOME/.config/opencode/opencode.json", _settings),),
+    before=skills_into("$HOME/.config/opencode/skills"),
     after=(
         'if [ -d "$HOME/.local/share/opencode/log" ]; then\n'
         '  cp -r "$HOME/.local/share/opencode/log" /logs/agent/opencode-log\n'
         "fi"
     ),
-    supports_skills=False,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pytest_harbor.agent.cli.entries.shared import given_as, skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, PipPackage, Setting
 from pytest_harbor.agent.mcp import McpServerSpec, config_text
 
@@ -28,19 +29,18 @@ ENTRY = CliEntry(
             model="openai/{name}",
         ),
     },
-    command=(
-        "openhands --headless --json --override-with-envs"
-        ' --task "$(cat "$HARBOR_INSTRUCTION_FILE")" {flags} < /dev/null'
-    ),
+    command=('openhands --headless --json --override-with-envs "$@" {flags} < /dev/null'),
     env={
         "LITELLM_LOCAL_MODEL_COST_MAP": "True",
         "OPENHANDS_SUPPRESS_BANNER": "1",
     },
     settings=(Setting("$HOME/.openhands/mcp.json", _settings),),
+    before=skills_into("$HOME/.agents/skills")
+    + "\n"
+    + given_as('--task "$(cat "$HARBOR_INSTRUCTION_FILE")"', '--file "$HARBOR_INSTRUCTION_FILE"'),
     after=(
         'if [ -d "$HOME/.openhands/conversations" ]; then\n'
         '  cp -r "$HOME/.openhands/conversations" /logs/agent/sessions\n'
         "fi"
     ),
-    supports_skills=False,
 )

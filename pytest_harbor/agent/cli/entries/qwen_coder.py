@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 from pytest_harbor.agent.cli.entries.gemini_cli import mcp_servers
+from pytest_harbor.agent.cli.entries.shared import skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Setting
 from pytest_harbor.agent.mcp import McpServerSpec
 
@@ -31,13 +32,13 @@ ENTRY = CliEntry(
         )
     },
     command=(
-        'qwen -p "$(cat "$HARBOR_INSTRUCTION_FILE")" --yolo --auth-type openai'
-        " --output-format stream-json {flags} < /dev/null"
+        "qwen --yolo --auth-type openai --output-format stream-json {flags}"
+        ' < "$HARBOR_INSTRUCTION_FILE"'
     ),
     settings=(Setting("$HOME/.qwen/settings.json", _settings),),
+    before=skills_into("$HOME/.qwen/skills"),
     after=(
         'if [ -d "$HOME/.qwen/projects" ]; then cp -r "$HOME/.qwen/projects" /logs/agent/sessions\n'
         "fi"
     ),
-    supports_skills=False,
 )

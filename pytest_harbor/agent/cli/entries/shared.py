@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from pytest_harbor.agent.mcp import McpServerSpec, config_text
+from pytest_harbor.agent.command import MAX_COMMAND_BYTES
 from pytest_harbor.errors import TrajectoryFormatError
 from pytest_harbor.result.trajectory import Trajectory
 
@@ -15,11 +13,31 @@ _MAX_BYTES = 256 * 1024**2
 
 Reader = Callable[[bytes, str | None], Trajectory]
 
+_LONGEST_ARGUMENT = MAX_COMMAND_BYTES - 1
 
-def mcp_table(servers: Sequence[McpServerSpec]) -> dict[str, Any]:
-    """The ``mcpServers`` table that most tools read."""
-    table: dict[str, Any] = json.loads(config_text(servers))["mcpServers"]
-    return table
+
+def given_as(short: str, long: str, preparation: str = ":") -> str:
+    """Text for the shell that sets ``"$@"`` to how the tool is told its instruction.
+
+    Args:
+        short: Arguments for an instruction that is short enough to be one itself.
+        long: Arguments for any other.
+        preparation: A command that makes what ``long`` names.
+    """
+    size = '"$(wc -c < "$HARBOR_INSTRUCTION_FILE")"'
+    return (
+        f"if [ {size} -lt {_LONGEST_ARGUMENT} ]; then set -- {short}\n"
+        f"else {preparation} && set -- {long}\nfi"
+    )
+
+
+def skills_into(folder: str) -> str:
+    """Text for the shell that copies the task's skills to where the tool looks for them."""
+    return (
+        'if [ -n "$HARBOR_SKILLS_DIR" ] && [ -d "$HARBOR_SKILLS_DIR" ]; then\n'
+        f'  mkdir -p "{folder}" && cp -r "$HARBOR_SKILLS_DIR/." "{folder}/"\n'
+        "fi"
+    )
 
 
 def newest_file(folder: Path, pattern: str) -> Path | None:
