@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from pytest_harbor.environment.image_work import ImageWork
 from pytest_harbor.task.network import NetworkPolicy
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class EnvironmentRequest:
             them out, and whoever asked looks and installs by itself.
         allow_privileged: The task's compose file may ask for rights over the host.
         build_log: File on this machine for the log of a build.
+        image_work: Is told of work on images that takes long.
         services_dir: Folder on this machine for the logs of further services.
         filter_data: Wraps a log on its way there, to take secrets out.
         labels: For everything made, beside the backend's own.
@@ -87,6 +89,7 @@ class EnvironmentRequest:
     layers: tuple[ImageLayer, ...] = ()
     allow_privileged: bool = False
     build_log: Path | None = None
+    image_work: ImageWork = field(default_factory=ImageWork, compare=False)
     services_dir: Path | None = None
     filter_data: Callable[[BinaryIO], BinaryIO] | None = None
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -65,6 +65,7 @@ class Harbor:
             raise
         finally:
             environment.stop()
+            item_trial.trial.record.status.end()
 
     def _agent(self, agent: Agent | str, model: str | None, kwargs: dict[str, Any]) -> Agent:
         if isinstance(agent, Agent):

@@ -91,11 +91,13 @@ def _harbor_item_trial(
     harbor_task: Task,
     harbor_agent: Agent,
     harbor_network_policy: NetworkPlan,
-) -> ItemTrial:
+) -> Iterator[ItemTrial]:
     """The trial of this item, planned and not yet started."""
     from pytest_harbor.plugin.trial_of_item import begin
 
-    return begin(request.node, harbor_job, harbor_task, harbor_agent, harbor_network_policy)
+    begun = begin(request.node, harbor_job, harbor_task, harbor_agent, harbor_network_policy)
+    yield begun
+    begun.trial.record.status.end()
 
 
 @pytest.fixture

@@ -162,6 +162,7 @@ def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
         environments.append(environment)
         return environment
 
+    record.status.begin(item=str(item.nodeid), run=job.run_id)
     labels = {"pytest-harbor.task": plan.task.name, "pytest-harbor.item": str(item.nodeid)}
     observer = _HookObserver(item, plan.task)
     trial = Trial(plan, record, observer, make_environment, labels)

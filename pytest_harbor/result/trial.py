@@ -7,12 +7,13 @@ so that its viewer and people's scripts read it; what is ours alone stands under
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from pytest_harbor.result.image_time import ImageTime
 from pytest_harbor.result.integrity import IntegrityFinding
 from pytest_harbor.result.network import PhaseRefusals
 from pytest_harbor.result.reward import Number, Verdict
@@ -31,6 +32,8 @@ __all__ = ["Category", "Fault", "StepResult", "Timing", "TrialResult", "Work"]
 
 Category = Literal["reward", "agent", "task", "environment", "skipped"]
 """Whose doing a trial's end is; only ``"reward"`` counts in rates (the interface page)."""
+
+_LONG_SETUP_SEC = 1.0  # most agents have none to speak of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,6 +63,7 @@ class TrialResult(Work):
         harbor_rewards: The number that Harbor would give, where it differs from ``reward``.
         skip_reason: Why the trial was skipped.
         fails_on_tamper: Suspicious findings that were not undone keep the trial from passing.
+        image_times: Work on images that the trial did; most find theirs ready.
     """
 
     trial_name: str
@@ -81,6 +85,7 @@ class TrialResult(Work):
     harbor_rewards: dict[str, Number] | None = None
     skip_reason: str = ""
     fails_on_tamper: bool = False
+    image_times: Sequence[ImageTime] = ()
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
 
@@ -154,6 +159,10 @@ class TrialResult(Work):
             pairs += [("integrity", len(self.suspicious)), ("integrity.codes", self._codes())]
         for phase in ("environment", "agent", "verifier"):
             pairs.append((f"seconds.{phase}", round(self.total_seconds(phase), 3)))
+        if self.total_seconds("agent_setup") >= _LONG_SETUP_SEC:
+            pairs.append(("seconds.agent_setup", round(self.total_seconds("agent_setup"), 3)))
+        if self.image_times:
+            pairs.append(("seconds.images", round(sum(one.seconds for one in self.image_times), 3)))
         pairs += [
             ("input_tokens", self.total_usage("n_input_tokens")),
             ("cache_tokens", self.total_usage("n_cache_tokens")),
@@ -218,6 +227,7 @@ class TrialResult(Work):
             "skip_reason": self.skip_reason or None,
             "usage": {name: self.total_usage(name) for name in (*USAGE_COUNTS, "n_steps")},
             **self.own_json(),
+            **({"images": [one.as_json() for one in self.image_times]} if self.image_times else {}),
         }
 
 

@@ -47,6 +47,7 @@ class Phases:
         result.timings[phase] = Timing(started)
         where = f"{phase} of step {step}" if step else phase
         self._record.note(f"{where} begins")
+        self._record.status.phase(phase, step)
         ending = ""
         try:
             yield
@@ -56,6 +57,7 @@ class Phases:
         finally:
             result.timings[phase] = Timing(started, datetime.now(UTC))
             self._record.note(f"{where} ends{ending}")
+            self._record.status.after(phase)
 
     @contextmanager
     def observed(self, phase: str, step: str, environment: Environment) -> Iterator[None]:

@@ -254,6 +254,7 @@ class TrialPlan:
             layers=self.agent.layers(self.setup_timeout_sec) if role == "agent" else (),
             allow_privileged=self.options.allow_privileged,
             build_log=record.build_log(role),
+            image_work=record.image_work,
             services_dir=record.path / "services" / role,
             filter_data=record.redactor.reader,
             labels=labels,

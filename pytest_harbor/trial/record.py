@@ -18,10 +18,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from pytest_harbor.environment.image_work import ImageWork
 from pytest_harbor.errors import OptionError
 from pytest_harbor.result.trial import TrialResult
 from pytest_harbor.trial.logs import LogFile
 from pytest_harbor.trial.secrets import Redactor
+from pytest_harbor.trial.status import FOLDER, TrialStatus
 
 _ID_CHARS = string.ascii_letters + string.digits
 
@@ -100,12 +102,19 @@ class WorkFolders:
 
 
 class TrialRecord:
-    """The folder of one trial."""
+    """The folder of one trial, and what is told of it while it runs.
+
+    Attributes:
+        status: Where it is.
+        image_work: Work on its images.
+    """
 
     def __init__(self, job_dir: Path, short_name: str, redactor: Redactor) -> None:
         self.redactor = redactor
         self.id = str(uuid.uuid4())
         self.name, self.path = self._claim(job_dir, short_name)
+        self.status = TrialStatus(self.path.parent / FOLDER / f"{self.name}.json", redactor.text)
+        self.image_work = ImageWork(self.status.doing)
 
     @staticmethod
     def _claim(job_dir: Path, short_name: str) -> tuple[str, Path]:

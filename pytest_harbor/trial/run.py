@@ -95,6 +95,7 @@ class Trial:
             separate=any(work.box for work in plan.works),
             step_names=tuple(work.name for work in plan.works if work.name),
             fails_on_tamper=plan.options.fails_on_tamper,
+            image_times=record.image_work.times,
         )
         self._trust = Trust(plan, record)
         self._network = NetworkSwitch(plan, record, self.result.refusals)

@@ -95,6 +95,7 @@ def make_environment(request: EnvironmentRequest) -> Environment:
         layers=request.layers,
         labels={**request.labels, "pytest-harbor.trial": request.trial_name},
         log_path=request.build_log,
+        image_work=request.image_work,
     )
     engine = engine_of_run(request.run_id)
     file = layout.find_compose_file(request.build_folder)

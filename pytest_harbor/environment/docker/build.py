@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +30,7 @@ class BuildRequest:
         no_cache: Run every step again.
         made_from: The file from which the Dockerfile ``file`` outside the context was made.
         file: The Dockerfile, if it is not the context's own.
+        on_step: Is told each step, as ``2/3 RUN make``.
     """
 
     context: Path
@@ -39,6 +40,7 @@ class BuildRequest:
     no_cache: bool = False
     made_from: Path | None = None
     file: Path | None = None
+    on_step: Callable[[str], None] | None = None
 
     @property
     def dockerfile(self) -> Path:
@@ -58,7 +60,7 @@ def build_image(engine: Engine, request: BuildRequest, deadline: Deadline) -> No
         ImageBuildError: A step failed; names it, and ends with the log's last lines.
         EnvironmentStartTimeoutError: The deadline passed first; the build is ended.
     """
-    with BuildLog.opened(request.log_path) as log:
+    with BuildLog.opened(request.log_path, request.on_step) as log:
         try:
             if buildx.is_usable(engine):
                 buildx.build(engine, request, deadline, log)

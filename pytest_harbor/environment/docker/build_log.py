@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self, TextIO
@@ -13,30 +13,40 @@ TAIL_LINES = 30
 _MAX_LINE = 500
 
 # "Step 3/5 : RUN exit 7" of the classic builder, "#6 [2/3] RUN exit 7" of BuildKit.
-_STEP = re.compile(r"^(?:Step \d+/\d+ : |#\d+ \[[^\]]*\d+/\d+\] )(.+)$")
+_STEP = re.compile(
+    r"^(?:Step (?P<classic>\d+/\d+) : |#\d+ \[[^\]]*?(?P<kit>\d+/\d+)\] )(?P<text>.+)$"
+)
 _TERMINAL_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class BuildLog:
     """Lines of a build as they come."""
 
-    def __init__(self, file: TextIO | None, path: Path | None) -> None:
+    def __init__(
+        self,
+        file: TextIO | None,
+        path: Path | None,
+        on_step: Callable[[str], None] | None = None,
+    ) -> None:
         self._file = file
         self._path = path
+        self._on_step = on_step
         self._lines: deque[str] = deque(maxlen=TAIL_LINES)
         self._step = ""
         self._unfinished = ""
 
     @classmethod
     @contextmanager
-    def opened(cls, path: Path | None) -> Iterator[Self]:
-        """A log that writes to ``path``, whose folder is made."""
+    def opened(
+        cls, path: Path | None, on_step: Callable[[str], None] | None = None
+    ) -> Iterator[Self]:
+        """A log that writes to ``path``, whose folder is made, and tells ``on_step`` each step."""
         if path is None:
-            yield cls(None, None)
+            yield cls(None, None, on_step)
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("w", encoding="utf-8", errors="replace", newline="\n") as file:
-            yield cls(file, path)
+            yield cls(file, path, on_step)
 
     def write(self, text: str) -> None:
         """Take a piece of the log, of any length."""
@@ -52,7 +62,9 @@ class BuildLog:
             return
         self._lines.append(line[:_MAX_LINE])
         if match := _STEP.match(line):
-            self._step = match[1]
+            self._step = match["text"]
+            if self._on_step is not None:
+                self._on_step(f"{match['classic'] or match['kit']} {self._step}"[:_MAX_LINE])
 
     def tail(self) -> str:
         """The last lines, and where all of them are."""

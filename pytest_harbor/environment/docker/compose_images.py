@@ -112,7 +112,7 @@ class ImageMaker:
 
     def _pulled(self, service: str, reference: str, deadline: Deadline) -> None:
         try:
-            ensure_pulled(self.engine, reference, deadline)
+            ensure_pulled(self.engine, reference, deadline, self.spec.image_work)
         except ImageNotFoundError as error:
             raise ImageNotFoundError(f"service {service!r}: {error}") from error
 
@@ -154,12 +154,13 @@ class ImageMaker:
         tag = f"pytest-harbor/{slug(self._hint(name))}:{digest}"
         if image := usable_image(self.engine, tag, rebuild=self.spec.rebuild):
             return image
-        with locked(f"build-{tag}", deadline):
+        with self.spec.image_work.waiting(tag), locked(f"build-{tag}", deadline):
             # Whoever held the lock before has built it.
             if image := usable_image(self.engine, tag, rebuild=self.spec.rebuild):
                 return image
             file = self._build_file(name, tag, digest, model)
-            self._build(name, file, build, deadline)
+            with self.spec.image_work.doing("build", tag):
+                self._build(name, file, build, deadline)
         if image := find_image(self.engine, tag):
             return image
         raise ImageBuildError("the build succeeded, its image is not there")
@@ -201,7 +202,8 @@ class ImageMaker:
             arguments.append("--no-cache")
         argv = self.cli.command([*arguments, name], [file], self.folder)
         dockerfile = Path(build["context"], str(build.get("dockerfile") or "Dockerfile"))
-        with BuildLog.opened(self._log_path(name)) as log:
+        work = self.spec.image_work
+        with BuildLog.opened(self._log_path(name), work.step) as log:
             try:
                 status = run_logged(argv, self.cli.environment, deadline, log)
             except DeadlinePassedError as error:

@@ -22,6 +22,7 @@ from pytest_harbor.environment.docker.locks import locked
 from pytest_harbor.environment.docker.naming import slug
 from pytest_harbor.environment.docker.pull import pull_image
 from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.environment.image_work import ImageWork
 from pytest_harbor.errors import EngineUnavailableError, ImageBuildError, ImageNotFoundError
 
 CONTENT_LABEL = "pytest-harbor.content"
@@ -89,7 +90,7 @@ def ensure_image(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Ima
             f"{spec.name_hint} names no image: give it an environment/Dockerfile, "
             "or set [environment].docker_image"
         )
-    return ensure_pulled(engine, spec.docker_image, deadline)
+    return ensure_pulled(engine, spec.docker_image, deadline, spec.image_work)
 
 
 def find_image(engine: Engine, reference: str) -> Image | None:
@@ -109,7 +110,9 @@ def find_image(engine: Engine, reference: str) -> Image | None:
             raise
 
 
-def ensure_pulled(engine: Engine, reference: str, deadline: Deadline) -> Image:
+def ensure_pulled(
+    engine: Engine, reference: str, deadline: Deadline, work: ImageWork | None = None
+) -> Image:
     """A prebuilt image; pulled where the engine lacks it.
 
     Raises:
@@ -118,10 +121,12 @@ def ensure_pulled(engine: Engine, reference: str, deadline: Deadline) -> Image:
     """
     if image := find_image(engine, reference):
         return image
-    with locked(f"pull-{reference}", deadline):
+    work = work or ImageWork()
+    with work.waiting(reference), locked(f"pull-{reference}", deadline):
         if image := find_image(engine, reference):
             return image
-        pull_image(engine, reference, deadline)
+        with work.doing("pull", reference):
+            pull_image(engine, reference, deadline, work.step)
     if image := find_image(engine, reference):
         return image
     raise ImageNotFoundError(f"image {reference} was pulled and is not there")
@@ -139,14 +144,15 @@ def _ensure_built(engine: Engine, spec: ContainerSpec, deadline: Deadline) -> Im
     tag = f"pytest-harbor/{slug(spec.name_hint)}:{digest}"
     if image := usable_image(engine, tag, rebuild=spec.rebuild):
         return image
-    with locked(f"build-{tag}", deadline):
+    with spec.image_work.waiting(tag), locked(f"build-{tag}", deadline):
         # Whoever held the lock before has built it.
         if image := usable_image(engine, tag, rebuild=spec.rebuild):
             return image
         labels = {**engine.labels(), CONTENT_LABEL: digest}
         request = BuildRequest(context, tag, labels, spec.log_path, spec.rebuild, spec.definition)
-        with _written(text) as file:
-            build_image(engine, replace(request, file=file), deadline)
+        with _written(text) as file, spec.image_work.doing("build", tag):
+            told = replace(request, file=file, on_step=spec.image_work.step)
+            build_image(engine, told, deadline)
     if image := find_image(engine, tag):
         return image
     raise ImageBuildError(f"{context}: the build succeeded, and its image is not there")

@@ -48,22 +48,23 @@ def with_layers(engine: Engine, image: Image, spec: ContainerSpec) -> Image:
         AgentSetupTimeoutError: It took longer than the layer may take.
     """
     for layer in spec.layers:
-        image = _with_layer(engine, image, layer, spec.log_path)
+        image = _with_layer(engine, image, layer, spec)
     return image
 
 
-def _with_layer(engine: Engine, image: Image, layer: ImageLayer, log: Path | None) -> Image:
+def _with_layer(engine: Engine, image: Image, layer: ImageLayer, spec: ContainerSpec) -> Image:
     digest = layer_digest(image.id, layer)
     tag = f"pytest-harbor/{slug(layer.name)}:{digest}"
     if found := find_image(engine, tag):
         return found
     deadline = Deadline(layer.timeout_sec)
     try:
-        with locked(f"build-{tag}", deadline):
+        with spec.image_work.waiting(layer.name), locked(f"build-{tag}", deadline):
             # Whoever held the lock before has built it.
             if found := find_image(engine, tag):
                 return found
-            _build(engine, image, layer, tag, digest, log, deadline)
+            with spec.image_work.doing("install", layer.name):
+                _build(engine, image, layer, tag, digest, spec.log_path, deadline)
     except EnvironmentStartTimeoutError as error:
         raise AgentSetupTimeoutError(
             f"{layer.name} was not installed within {layer.timeout_sec:g} s; raise "

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_harbor.environment.base import ImageLayer
+from pytest_harbor.environment.image_work import ImageWork
 from pytest_harbor.task.network import NetworkPolicy
 
 DEFAULT_PIDS_LIMIT = 16_384
@@ -39,6 +40,7 @@ class ContainerSpec:
         layers: What is installed on top of the image.
         labels: On the container, beside this package's own.
         log_path: File for the image build's whole log; None: kept in memory only.
+        image_work: Is told of builds, pulls and installs.
         pids_limit: Number of processes and threads.
     """
 
@@ -63,6 +65,7 @@ class ContainerSpec:
     layers: tuple[ImageLayer, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     log_path: Path | None = None
+    image_work: ImageWork = field(default_factory=ImageWork, compare=False)
     pids_limit: int = DEFAULT_PIDS_LIMIT
 
     @property
