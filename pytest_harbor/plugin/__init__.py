@@ -24,6 +24,7 @@ from pytest_harbor.plugin import (
     numbers_at_end,
     options,
     report_options,
+    resume,
     untrusted,
 )
 from pytest_harbor.plugin.notices import HarborWarning
@@ -65,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check the options, name our marker, and point arguments at tasks, not into them."""
     options.settings(config)
     config.addinivalue_line("markers", labels.MARKER)
+    resume.begin(config)
     guard.rewrite_args(config)
     changed.register(config)
     ci_report.register(config)
@@ -99,6 +101,13 @@ def pytest_ignore_collect(
 def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect a task's folder as a task."""
     return collect.collect_folder(path, parent)
+
+
+def pytest_report_teststatus(
+    report: pytest.TestReport | pytest.CollectReport, config: pytest.Config
+) -> tuple[str, str, tuple[str, dict[str, bool]]] | None:
+    """Say of which items the outcome is an earlier run's."""
+    return resume.status_word(report) if options.settings(config).resume else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config) -> None:

@@ -18,7 +18,8 @@ import pluggy
 import pytest
 
 from pytest_harbor.errors import Problem, TaskFormatError
-from pytest_harbor.plugin import changed, guard, labels
+from pytest_harbor.plugin import changed, guard, labels, resume
+from pytest_harbor.plugin.job import job
 from pytest_harbor.plugin.notices import printable, warn
 from pytest_harbor.plugin.options import missing_variables_text, settings
 from pytest_harbor.plugin.variants import Variant, variants
@@ -269,13 +270,27 @@ class TaskFile(AboveTask, pytest.Module):
         return {impl.plugin_name for impl in impls} <= {"python", "funcmanage"}
 
     def _trial(self, name: str, originalname: str, **known: Any) -> TrialItem:
+        folder = self._earlier_folder(name)
+        if folder is not None:
+            known.pop("fixtureinfo", None)
+        function = trial if folder is None else resume.earlier_trial
         item = TrialItem.from_parent(
-            self, name=name, originalname=originalname, callobj=trial, **known
+            self, name=name, originalname=originalname, callobj=function, **known
         )
+        if folder is not None:
+            resume.mark(item, folder)
         # A list of its own: people add names to it for one item.
         item.fixturenames = [*item.fixturenames]
         item.add_marker(pytest.mark.harbor(**labels.marker(self.task, item.variant)))
         return item
+
+    def _earlier_folder(self, name: str) -> Path | None:
+        """Folder of the trial that an earlier run of the job has done; None: it is to be run."""
+        if settings(self.config).resume is None:
+            return None
+        current = job(self.config)
+        found = (current.standing or {}).get(f"{self.nodeid}::{name}")
+        return None if found is None else current.path / found
 
 
 def _is_plain(function: Any) -> bool:
@@ -321,6 +336,10 @@ class TrialItem(AboveTask, pytest.Function):
         if fault is not None:
             self.user_properties += [("category", "task"), *labels.properties(self.variant)]
             pytest.fail(labels.fault_text(fault, self.config), pytrace=False)
+        if resume.is_resumed(self):
+            resume.set_earlier_properties(self)
+            super().setup()
+            return
         missing = missing_variables_text(self.config)
         if missing is not None:
             pytest.fail(missing, pytrace=False)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from types import FrameType
@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_harbor.errors import EngineUnavailableError, HarborError, OptionError
-from pytest_harbor.plugin.job import job, job_in_use
+from pytest_harbor.plugin.job import go_on, job, job_in_use
 from pytest_harbor.plugin.options import settings
+from pytest_harbor.plugin.resume import is_resumed
 
 if TYPE_CHECKING:
     from pytest_harbor.plugin.collect import TrialItem
@@ -69,6 +70,8 @@ def foresee(item: TrialItem) -> None:
     A guess: fixtures may give the trial another policy. A gateway that nobody takes goes with
     the run; one that has served is there for the next trial.
     """
+    if is_resumed(item):
+        return
     makers = item.ihook.pytest_harbor_make_environment.get_hookimpls()
     if item.config.stash.get(_FORESEEN, False) or item.parent.fault or len(makers) > 1:
         return  # others may make a box that needs no engine
@@ -92,6 +95,20 @@ def require(config: pytest.Config, first: TrialItem | None = None) -> None:
         make_ready(config, first)
     except (EngineUnavailableError, OptionError) as error:
         pytest.exit(f"pytest-harbor: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+
+
+def require_for(config: pytest.Config, ids: Sequence[str], first: TrialItem | None = None) -> None:
+    """Meet the engine if any of a run's items is a trial that was not run by an earlier one."""
+    trials = [nodeid for nodeid in ids if is_trial_id(nodeid)]
+    if not trials:
+        return
+    current = job(config)
+    try:
+        go_on(config, trials)
+    except pytest.UsageError as error:
+        pytest.exit(f"pytest-harbor: {error}", returncode=pytest.ExitCode.USAGE_ERROR)
+    if any(nodeid not in (current.standing or ()) for nodeid in trials):
+        require(config, first)
 
 
 def sweep(config: pytest.Config) -> None:

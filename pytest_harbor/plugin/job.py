@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,6 +11,7 @@ import pytest
 from pytest_harbor.plugin.options import Settings, settings
 
 if TYPE_CHECKING:
+    from pytest_harbor.report.earlier import EarlierJob
     from pytest_harbor.trial.job import JobRecord
     from pytest_harbor.trial.plan import RunOptions
 
@@ -18,6 +20,8 @@ WORKER_INPUT = "pytest_harbor_job"
 
 _JOB = pytest.StashKey["Job"]()
 _RECORD = pytest.StashKey["JobRecord"]()
+_EARLIER: pytest.StashKey[EarlierJob] = pytest.StashKey()
+_GOES_ON = pytest.StashKey[bool]()
 
 
 class Job(NamedTuple):
@@ -27,13 +31,18 @@ class Job(NamedTuple):
         run_id: Names the run, on the engine too.
         path: The job's folder; made with the first trial.
         settings: What the run was asked for.
-        owned: This process began the job, and cleans up after it.
+        owned: This process began the job, or goes on with it, and cleans up after it.
+        standing: Items that an earlier run of the job has done, to their trials' folders; None
+            for a job of this run's own.
+        owner: Names that process.
     """
 
     run_id: str
     path: Path
     settings: Settings
     owned: bool
+    standing: Mapping[str, str] | None = None
+    owner: str = ""
 
     @property
     def options(self) -> RunOptions:
@@ -68,6 +77,7 @@ class Job(NamedTuple):
             hardened=wanted.hardened,
             model_gateway=wanted.model_gateway,
             model_limits=SessionLimits(wanted.max_calls, wanted.max_tokens, wanted.max_cost_usd),
+            model_prices=wanted.prices,
             isolate=wanted.isolate,
             isolate_except=wanted.isolate_except,
             fails_on_tamper=wanted.on_tamper == "fail",
@@ -77,7 +87,10 @@ class Job(NamedTuple):
 def job_in_use(config: pytest.Config) -> Job | None:
     """The job, if a trial of it has begun in some process of the run."""
     known = config.stash.get(_JOB, None)
-    return known if known is not None and known.path.exists() else None
+    if known is None or not known.path.exists():
+        return None
+    waits = known.owned and known.standing is not None and not config.stash.get(_GOES_ON, False)
+    return None if waits else known
 
 
 def job(config: pytest.Config) -> Job:
@@ -96,7 +109,53 @@ def job_record(config: pytest.Config) -> JobRecord:
     return config.stash[_RECORD]
 
 
+def go_on(config: pytest.Config, ids: Sequence[str]) -> None:
+    """Take up the earlier job, if there is one, now that the run's trials are known.
+
+    Raises:
+        pytest.UsageError: A task was changed since.
+    """
+    earlier = config.stash.get(_EARLIER, None)
+    if earlier is None or config.stash.get(_GOES_ON, False):
+        return
+    from pytest_harbor.plugin.resume import require_same_tasks, set_aside
+
+    require_same_tasks(earlier, ids, config.rootpath)
+    set_aside(earlier, ids)
+    config.stash[_GOES_ON] = True
+    standing = {
+        item: counted(one.properties, one.folder.name) for item, one in earlier.standing.items()
+    }
+    job_record(config).go_on(standing, len(set(ids) - set(standing)), earlier.total)
+
+
+def counted(trial: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What the job's record takes of a trial, from its item's properties.
+
+    Args:
+        trial: The properties.
+        name: Of the trial's folder.
+    """
+    prefix = "reward."
+    usage = ("input_tokens", "cache_tokens", "output_tokens")
+    return {
+        "agent": trial["agent"],
+        "model": trial.get("model"),
+        "category": trial["category"],
+        "name": name,
+        "rewards": {k.removeprefix(prefix): v for k, v in trial.items() if k.startswith(prefix)},
+        "usage": {
+            **{f"n_{one}": trial.get(one) for one in usage},
+            "cost_usd": trial.get("cost_usd"),
+        },
+        "fault": trial.get("fault"),
+        "untrusted": bool(trial.get("untrusted")),
+    }
+
+
 def _job_config(config: pytest.Config) -> dict[str, Any]:
+    from pytest_harbor.plugin.resume import shaping_options
+
     current, wanted = job(config), settings(config)
     return {
         "job_name": current.path.name,
@@ -109,7 +168,12 @@ def _job_config(config: pytest.Config) -> dict[str, Any]:
             for model in wanted.models or (None,)
         ],
         "environment": {"type": "docker", "force_build": wanted.rebuild},
-        "pytest_harbor": {"run_id": current.run_id, "threshold": wanted.threshold},
+        "pytest_harbor": {
+            "run_id": current.run_id,
+            "threshold": wanted.threshold,
+            "owner": current.owner,
+            "options": shaping_options(wanted),
+        },
     }
 
 
@@ -117,14 +181,24 @@ def _received(config: pytest.Config) -> Job | None:
     handed = getattr(config, "workerinput", {}).get(WORKER_INPUT)
     if handed is None:
         return None
-    return Job(handed["run_id"], Path(handed["path"]), settings(config), owned=False)
+    known = {name: handed[name] for name in ("standing", "owner") if name in handed}
+    return Job(handed["run_id"], Path(handed["path"]), settings(config), owned=False, **known)
 
 
 def _begun(config: pytest.Config) -> Job:
     import secrets
 
+    from pytest_harbor.environment.docker.owner import Owner
     from pytest_harbor.trial.job import job_name
 
-    run_id = secrets.token_hex(4)
+    run_id, owner = secrets.token_hex(4), Owner.current().label()
     wanted = settings(config)
-    return Job(run_id, wanted.output / job_name(run_id), wanted, owned=True)
+    if wanted.resume is None:
+        path = wanted.output / job_name(run_id)
+        return Job(run_id, path, wanted, owned=True, owner=owner)
+    from pytest_harbor.plugin.resume import find_job, read_job
+
+    earlier = read_job(config, find_job(config, wanted.resume, wanted.output), wanted)
+    config.stash[_EARLIER] = earlier
+    standing = {item: one.folder.name for item, one in earlier.standing.items()}
+    return Job(run_id, earlier.path, wanted, owned=True, standing=standing, owner=owner)

@@ -284,6 +284,14 @@ OPTIONS = (
         "USD",
     ),
     Option(
+        "--harbor-prices",
+        "TOML file with prices of models, which come before the known ones: a table "
+        '["provider/model"] each, with input and output in US dollars per million tokens',
+        non_empty,
+        "string",
+        "FILE",
+    ),
+    Option(
         "--harbor-isolate",
         "Grade every shared verifier in a fresh container made from the agent's files, in which "
         "what a verifier relies on comes from the image again",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,19 +19,26 @@ if TYPE_CHECKING:
 def report(request: pytest.FixtureRequest, result: TrialResult) -> None:
     """Pass or fail the item of a trial that came to an end; its steps are subtests."""
     item = request.node
-    if settings(request.config).check:
+    steps = result.steps and request.config.pluginmanager.hasplugin("subtests")
+    if steps and not settings(request.config).check:
+        _report_steps(request.getfixturevalue("subtests"), item, result)
+    passed, text = told(item, result)
+    if not passed:
+        pytest.fail(text, pytrace=False)
+    if text:
+        item.add_report_section("call", "harbor", text)
+
+
+def told(item: Any, result: TrialResult) -> tuple[bool, str]:
+    """Whether a trial's item passes, and what is said of it, which may be nothing."""
+    if settings(item.config).check:
         from pytest_harbor.plugin.check_items import judge
 
-        if fault := judge(item, result):
-            pytest.fail(f"{fault}\n{_text(item, result)}", pytrace=False)
-        return
-    if result.steps and request.config.pluginmanager.hasplugin("subtests"):
-        _report_steps(request.getfixturevalue("subtests"), item, result)
-    if not result.passed:
-        pytest.fail(_text(item, result), pytrace=False)
+        fault = judge(item, result)
+        return not fault, f"{fault}\n{_text(item, result)}" if fault else ""
     item_trial = item.stash.get(ITEM_TRIAL, None)
-    if result.faults or result.agent_exit_code or (item_trial and item_trial.kept):
-        item.add_report_section("call", "harbor", _text(item, result))
+    odd = result.faults or result.agent_exit_code or (item_trial and item_trial.kept)
+    return result.passed, _text(item, result) if odd or not result.passed else ""
 
 
 def _report_steps(subtests: pytest.Subtests, item: pytest.Item, result: TrialResult) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_harbor.plugin.engine import is_trial_id
-from pytest_harbor.plugin.job import job, job_in_use, job_record
+from pytest_harbor.plugin.job import counted, job, job_in_use, job_record
 from pytest_harbor.plugin.options import settings
 
 _COUNTED = "reward"
@@ -115,7 +115,11 @@ class TrialReporter:
     def _lines(self) -> Iterator[str]:
         trials = list(self.trials.values())
         tasks = {nodeid.partition("::")[0] for nodeid in self.trials}
-        yield f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}{self._left_open()}"
+        resumed = sum("resumed" in trial for trial in trials)
+        told = f"; {resumed} from an earlier run (resumed)" if resumed else ""
+        yield (
+            f"{_count(len(tasks), 'task')}, {_count(len(trials), 'trial')}{self._left_open()}{told}"
+        )
         for agent, group in _by_agent(trials).items():
             # Under a check nop passes where it earns nothing: no rate of rewards says so.
             if settings(self._config).check is None:
@@ -132,33 +136,14 @@ class TrialReporter:
         return "".join(f"; {number} {what}" for what, number in counts.items() if number)
 
     def _add_to_job(self, nodeid: str, trial: dict[str, Any]) -> None:
-        if "trial" not in trial or "category" not in trial:
-            return
-        prefix = "reward."
-        job_record(self._config).add(
-            nodeid,
-            {
-                "agent": trial["agent"],
-                "model": trial.get("model"),
-                "category": trial["category"],
-                "name": Path(trial["trial"]).name,
-                "rewards": {
-                    name.removeprefix(prefix): value
-                    for name, value in trial.items()
-                    if name.startswith(prefix)
-                },
-                "usage": {
-                    "n_input_tokens": trial.get("input_tokens"),
-                    "n_cache_tokens": trial.get("cache_tokens"),
-                    "n_output_tokens": trial.get("output_tokens"),
-                    "cost_usd": trial.get("cost_usd"),
-                },
-                "fault": trial.get("fault"),
-                "untrusted": bool(trial.get("untrusted")),
-            },
-            running=self._cut_off,
-            pending=self._not_begun,
-        )
+        # What an earlier run of the job has done is in its record from the beginning.
+        if "trial" in trial and "category" in trial and "resumed" not in trial:
+            job_record(self._config).add(
+                nodeid,
+                counted(trial, Path(trial["trial"]).name),
+                running=self._cut_off,
+                pending=self._not_begun,
+            )
 
 
 def _integrity(trials: dict[str, dict[str, Any]]) -> Iterator[str]:

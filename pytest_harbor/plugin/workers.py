@@ -22,12 +22,16 @@ class XdistHooks:
     def pytest_configure_node(self, node: Any) -> None:
         """Hand the job to a worker."""
         current = job(self._config)
-        node.workerinput[WORKER_INPUT] = {"run_id": current.run_id, "path": str(current.path)}
+        node.workerinput[WORKER_INPUT] = {
+            "run_id": current.run_id,
+            "path": str(current.path),
+            "standing": current.standing,
+            "owner": current.owner,
+        }
 
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:
-        """Meet the engine once a worker found trials."""
-        if any(map(engine.is_trial_id, ids)):
-            engine.require(self._config)
+        """Meet the engine once a worker found trials to run."""
+        engine.require_for(self._config, ids)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: object | None) -> None:

@@ -16,15 +16,13 @@ from pytest_harbor.environment.docker.owner import Owner
 from pytest_harbor.errors import OptionError
 from pytest_harbor.report.files import UnreadableError, read_object, read_text, subfolders
 from pytest_harbor.report.values import mapping, text
+from pytest_harbor.trial.record import OUTCOME_FILE
 
 STANDING = ("reward", "task")
 """Categories of a result that is not asked for again."""
 
 ASIDE = ".set-aside"
 """Folder of a job for the trials that another run took the place of; readers pass it by."""
-
-OUTCOME_FILE = "outcome.json"
-"""What pytest heard of a trial, in the trial's folder."""
 
 _STAMP_CHARS = 26  # to the microsecond, without the zone, which is always UTC
 _LOG_BYTES = 4096

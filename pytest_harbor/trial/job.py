@@ -39,6 +39,7 @@ class JobRecord:
         self._started = datetime.now()
         self._trials: dict[str, Mapping[str, Any]] = {}
         self._retries = 0
+        self._total = 0
         self._config = dict(config)
         self._written = float("-inf")
         self.is_begun = False
@@ -54,6 +55,20 @@ class JobRecord:
             self._write_file("config.json", self._config)
         if not (self.path / "result.json").exists():
             self._write(running=1, pending=max(expected - 1, 0))
+
+    def go_on(self, trials: Mapping[str, Mapping[str, Any]], expected: int, total: int) -> None:
+        """Take up a job that ended early; its id and start stay.
+
+        Args:
+            trials: Those that are done and are not run again, as :meth:`add` takes them.
+            expected: How many are run now.
+            total: How many the job was to have.
+        """
+        self._take_over()
+        self.is_begun = True
+        self._trials, self._total = dict(trials), total
+        self._write_file("config.json", self._config)
+        self._write(pending=expected)
 
     def add(
         self, key: str, trial: Mapping[str, Any], *, running: int = 0, pending: int = 0
@@ -95,11 +110,14 @@ class JobRecord:
             known = json.loads((self.path / "result.json").read_text(encoding="utf-8"))
             started = datetime.fromisoformat(known["started_at"])
             self._id, self._started, self.is_begun = str(known["id"]), started, True
+            self._retries += int(known["stats"]["n_retries"])
 
     def _write(
         self, *, running: int = 0, pending: int = 0, cancelled: int = 0, ended: bool = False
     ) -> None:
         now = datetime.now()
+        # Of a job that is gone on with in part, the rest is still to come.
+        pending = max(pending, self._total - len(self._trials) - running - cancelled)
         stats = job_stats(self._trials.values(), retries=self._retries)
         open_trials = {
             "n_running_trials": running,
@@ -111,7 +129,7 @@ class JobRecord:
             "id": self._id,
             "started_at": self._started.isoformat(),
             "updated_at": now.isoformat(),
-            "finished_at": now.isoformat() if ended else None,
+            "finished_at": now.isoformat() if ended and not pending else None,
             "n_total_trials": len(self._trials) + sum(open_trials.values()),
             "stats": {**stats, **open_trials},
         }
