@@ -12,6 +12,7 @@ from pytest_harbor.errors import EnvironmentFault, HarborError, OptionError
 from pytest_harbor.plugin.engine import is_trial_id
 from pytest_harbor.plugin.job import Job, job_record
 from pytest_harbor.task.network import NetworkMode, NetworkPolicy
+from pytest_harbor.trial.identity import ITEM_LABEL
 from pytest_harbor.trial.network_plan import NetworkPlan, task_network
 from pytest_harbor.trial.plan import TrialPlan, plan_trial
 from pytest_harbor.trial.record import TrialRecord
@@ -79,7 +80,12 @@ class ItemTrial:
     def _settled(self, result: TrialResult) -> None:
         self._keep(result)
         kept = [("kept", self.kept)] if self.kept else []
-        set_properties(self.item, [*result.properties(), *kept])
+        properties = [*result.properties(), *kept]
+        set_properties(self.item, properties)
+        if is_trial_id(self.item.nodeid) and not self.job.settings.check:
+            from pytest_harbor.plugin.outcomes import told
+
+            self.trial.record.write_outcome(properties, *told(self.item, result))
         self.item.ihook.pytest_harbor_trial_result(item=self.item, result=result)
 
     def _keep(self, result: TrialResult) -> None:
@@ -163,7 +169,7 @@ def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
         return environment
 
     record.status.begin(item=str(item.nodeid), run=job.run_id)
-    labels = {"pytest-harbor.task": plan.task.name, "pytest-harbor.item": str(item.nodeid)}
+    labels = {"pytest-harbor.task": plan.task.name, ITEM_LABEL: str(item.nodeid)}
     observer = _HookObserver(item, plan.task)
     trial = Trial(plan, record, observer, make_environment, labels)
     item.stash[ITEM_TRIAL] = ItemTrial(item, job, trial, environments)

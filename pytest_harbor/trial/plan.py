@@ -22,6 +22,7 @@ from pytest_harbor.task.template import (
     resolve_env,
     secret_values,
 )
+from pytest_harbor.trial.identity import identity
 from pytest_harbor.trial.limits import Multipliers
 from pytest_harbor.trial.model_access import ModelAccess, model_access
 from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork
@@ -55,6 +56,7 @@ class RunOptions:
         model_gateway: Whether agents in a box call their model through the model gateway;
             ``auto``: those that can.
         model_limits: What the calls of one trial may come to.
+        model_prices: File with the user's own prices of models.
         isolate: Shared verifiers grade in a fresh box made from the agent's files.
         isolate_except: Patterns of tasks that are graded with what the agent left running.
         fails_on_tamper: Suspicious findings that were not undone keep a trial from passing.
@@ -78,6 +80,7 @@ class RunOptions:
     hardened: bool = False
     model_gateway: Literal["auto", "on", "off"] = "auto"
     model_limits: SessionLimits = field(default_factory=SessionLimits)
+    model_prices: Path | None = None
     isolate: bool = False
     isolate_except: tuple[str, ...] = ()
     fails_on_tamper: bool = False
@@ -166,7 +169,9 @@ class TrialPlan:
     def _builds_again(self) -> bool:
         return self.options.rebuild and not self.task.overrides.ignore_dockerfile
 
-    def config_json(self, record: TrialRecord) -> dict[str, Any]:
+    def config_json(
+        self, record: TrialRecord, labels: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
         """The content of ``config.json``; secrets are named, not shown."""
         options = self.options
         return {
@@ -187,6 +192,7 @@ class TrialPlan:
             "threshold": options.threshold,
             "reward_key": options.reward_key,
             "network": self.network.as_json(),
+            **identity(self.task.path, labels or {}),
         }
 
     def agent_box(self, record: TrialRecord, labels: Mapping[str, str]) -> EnvironmentRequest:

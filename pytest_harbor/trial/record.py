@@ -12,7 +12,7 @@ import os
 import secrets
 import string
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,6 +24,9 @@ from pytest_harbor.result.trial import TrialResult
 from pytest_harbor.trial.logs import LogFile
 from pytest_harbor.trial.secrets import Redactor
 from pytest_harbor.trial.status import FOLDER, TrialStatus
+
+OUTCOME_FILE = "outcome.json"
+"""What pytest heard of a trial, in the trial's folder."""
 
 _ID_CHARS = string.ascii_letters + string.digits
 
@@ -152,6 +155,20 @@ class TrialRecord:
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write ``config.json``."""
         write_json(self.path / "config.json", config, self.redactor)
+
+    def write_outcome(
+        self, properties: Iterable[tuple[str, str | int | float]], passed: bool, text: str
+    ) -> None:
+        """Write what pytest hears of the trial, for a run that goes on with the job.
+
+        Args:
+            properties: Of the item's reports.
+            passed: Whether the item passes.
+            text: What is said of it.
+        """
+        outcome = "passed" if passed else "failed"
+        content = {"outcome": outcome, "text": text, "properties": dict(properties)}
+        write_json(self.path / OUTCOME_FILE, content, self.redactor)
 
     def write_result(self, result: TrialResult, config: Mapping[str, Any]) -> None:
         """Write ``result.json``, and ``exception.txt`` where something went wrong."""

@@ -80,7 +80,7 @@ class Trial:
         self._phases = Phases(record, observer)
         self._make_environment = make_environment
         self._labels = labels
-        self.config = plan.config_json(record)
+        self.config = plan.config_json(record, labels)
         self.result = TrialResult(
             trial_name=record.name,
             trial_dir=record.path,
