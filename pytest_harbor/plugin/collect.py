@@ -190,11 +190,14 @@ class TaskFile(AboveTask, pytest.Module):
 
     def _read(self) -> None:
         # On demand: pydantic is not for runs without tasks.
+        from pytest_harbor.task.links import refuse_outside_links
         from pytest_harbor.task.reader import read_task
 
         self.extra_keyword_matches.add(self.path.parent.name)
         try:
             wanted = settings(self.config)
+            if wanted.ci.untrusted:
+                refuse_outside_links(self.path.parent)
             self._task = read_task(
                 self.path.parent,
                 strict=wanted.strict and not wanted.check,

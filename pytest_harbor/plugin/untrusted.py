@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.plugin import collect
-from pytest_harbor.plugin.ci_options import is_given
+
+_NAME = "harbor_untrusted"
 
 
 def close_early(config: pytest.Config) -> None:
@@ -21,15 +22,16 @@ def close_early(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: The configuration may be a stranger's, too.
     """
-    if not is_given(config, "harbor_untrusted"):
+    given = config.known_args_namespace  # config.option is not filled yet
+    if not (getattr(given, _NAME, None) or config.getini(_NAME)):
         return
-    if not config.known_args_namespace.inifilename:
+    if not given.inifilename:
         raise pytest.UsageError(
             "--harbor-untrusted needs a configuration that is named: pytest looks for one beside "
             "the tasks, where it may be a stranger's, and obeys it before any plugin is asked. "
             "Give one of your own: pytest -c trusted/pytest.ini ... (an empty file will do)"
         )
-    config.known_args_namespace.noconftest = True
+    given.noconftest = True
 
 
 def register(config: pytest.Config, wanted: bool) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pytest_harbor.errors import Problem
+from pytest_harbor.errors import Problem, TaskFormatError
 from pytest_harbor.task.layout import IGNORE_FILE
 
 MAX_ENTRIES = 50_000
@@ -94,3 +94,23 @@ class LinkCheck:
 
 def _is_at_or_above(folder: str, path: str) -> bool:
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def refuse_outside_links(task_folder: Path) -> None:
+    """Look at every link of a stranger's task before a file of it is read.
+
+    Raises:
+        TaskFormatError: The folder is a link, or one in it leads out of it.
+    """
+    links = [task_folder] if task_folder.is_symlink() else list(_links_out_of(task_folder))
+    if links:
+        message = "a link out of the task's folder; replace it by the file itself"
+        raise TaskFormatError([Problem(one, message, code="outside-link") for one in links])
+
+
+def _links_out_of(task_folder: Path) -> Iterator[Path]:
+    real_root = os.path.realpath(task_folder)
+    for place, folders, files in os.walk(task_folder):
+        for path in (os.path.join(place, name) for name in (*folders, *files)):
+            if os.path.islink(path) and not _is_at_or_above(real_root, os.path.realpath(path)):
+                yield Path(path)
