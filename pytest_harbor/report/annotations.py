@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from typing import Literal
@@ -25,7 +25,7 @@ _MESSAGE_CHARS = 3_500
 """GitHub's runner cuts at 4,096."""
 _TITLE_CHARS = 200
 _PATH_CHARS = 1_000
-_RANK = {"error": 0, "warning": 1}
+_LEVELS: tuple[Level, ...] = ("error", "warning")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +60,26 @@ def plain(text: str, limit: int) -> str:
     return shown.strip() or "(empty)"
 
 
-def worst_first(annotations: Iterable[Annotation]) -> list[Annotation]:
+def worst_first(annotations: Sequence[Annotation]) -> list[Annotation]:
     """Errors first, and of each task one before a second of any: none hides the others."""
-    return [
-        one
-        for level in _RANK
-        for one in _in_turns(one for one in annotations_of(annotations, level))
-    ]
+    return [one for level in _LEVELS for one in _of_level(annotations, level)]
 
 
-def annotations_of(annotations: Iterable[Annotation], level: str) -> Iterator[Annotation]:
-    """Those of one level."""
-    return (one for one in annotations if one.level == level)
-
-
-def _in_turns(annotations: Iterable[Annotation]) -> Iterator[Annotation]:
+def _of_level(annotations: Sequence[Annotation], level: Level) -> list[Annotation]:
     by_task: dict[str, list[Annotation]] = defaultdict(list)
     for one in annotations:
-        by_task[one.task].append(one)
+        if one.level == level:
+            by_task[one.task].append(one)
     rounds = zip_longest(*by_task.values())
-    return (one for one in chain.from_iterable(rounds) if one is not None)
+    return [one for one in chain.from_iterable(rounds) if one is not None]
 
 
 def github_lines(annotations: Sequence[Annotation]) -> list[str]:
     """The workflow commands: the worst, as many as GitHub takes, and how many are left out."""
     shown: list[Annotation] = []
     left_out: Counter[str] = Counter()
-    for level in _RANK:
-        listed = worst_first(annotations_of(annotations, level))
+    for level in _LEVELS:
+        listed = _of_level(annotations, level)
         shown += listed[:GITHUB_PER_LEVEL]
         left_out[level] = len(listed[GITHUB_PER_LEVEL:])
     lines = [_command(one) for one in shown]
@@ -120,7 +112,7 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def gitlab_report(annotations: Iterable[Annotation]) -> str:
+def gitlab_report(annotations: Sequence[Annotation]) -> str:
     """A Code Quality report: JSON, the worst first."""
     seen: Counter[tuple[str, ...]] = Counter()
     entries = [_entry(replace(one, file=one.file or "."), seen) for one in worst_first(annotations)]

@@ -77,7 +77,7 @@ def code(text: str, limit: int = _NAME_CHARS) -> str:
 
 def job_page(
     tasks: Sequence[TaskRow],
-    findings: Iterable[Annotation],
+    findings: Sequence[Annotation],
     notes: Iterable[str] = (),
     limit: int = MAX_BYTES,
 ) -> str:
