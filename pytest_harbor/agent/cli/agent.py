@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, Wire
 from pytest_harbor.agent.cli.install import (
+    install_here,
     install_layer,
     install_script,
     path_line,
@@ -23,12 +24,11 @@ from pytest_harbor.agent.command import (
 )
 from pytest_harbor.agent.mcp import config_text, header_variables
 from pytest_harbor.agent.model_route import ModelRoute
-from pytest_harbor.environment.base import Environment, ExecResult, ImageLayer
+from pytest_harbor.environment.base import Environment, ImageLayer
 from pytest_harbor.errors import AgentSetupError, OptionError
 from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.task.model import Task
 
-_SHOWN_LINES = 30
 _SETTINGS_SEC = 60.0
 _AFTER_SEC = 60.0
 _WRITE = 'file="{path}" && mkdir -p "$(dirname "$file")" && printf %s "$HARBOR_TEXT" > "$file"'
@@ -110,17 +110,7 @@ class CliAgent(Agent):
                 f"{self.entry.binary} is not in the image, and skip_install says that it is:"
                 " put it on the PATH of the image, or let it be installed"
             )
-        with context.open_log("install.txt") as log:
-            script = install_script(self.entry, self.version)
-            result = environment.exec(
-                ["sh", "-c", script],
-                user=0,
-                timeout_sec=context.timeout_sec,
-                output=log,
-                merge_streams=True,
-            )
-        if result.exit_code != 0:
-            raise AgentSetupError(f"{self.name} cannot be installed:\n{_end_of(result)}")
+        install_here(environment, context, self.name, install_script(self.entry, self.version))
 
     def run(self, instruction: str, environment: Environment, context: AgentContext) -> None:
         """Run the tool to its end, or to its limit."""
@@ -254,10 +244,3 @@ def _filled(text: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         text = text.replace(f"{{{name}}}", value)
     return text
-
-
-def _end_of(result: ExecResult) -> str:
-    if result.timed_out:
-        return "it took longer than the agent's set-up may take"
-    lines = result.output.strip().splitlines()[-_SHOWN_LINES:]
-    return "\n".join(f"  | {line[:500]}" for line in lines)

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import shlex
 
+from pytest_harbor.agent.base import AgentContext
 from pytest_harbor.agent.cli.entry import CliEntry, NpmPackage, PipPackage
-from pytest_harbor.environment.base import ImageLayer
+from pytest_harbor.environment.base import Environment, ExecResult, ImageLayer
+from pytest_harbor.errors import AgentSetupError
+
+_SHOWN_LINES = 30
 
 _SYSTEM_PACKAGES = """\
 set -eu
@@ -155,6 +159,36 @@ def _requirement(name: str, version: str) -> str:
     if any(sign in name for sign in "=<>["):
         return name
     return name if version == "latest" else f"{name}=={version}"
+
+
+def packages_script(*packages: str) -> str:
+    """The script that installs packages of the image's distribution."""
+    return f"{_SYSTEM_PACKAGES}add_packages {shlex.join(packages)}\n"
+
+
+def install_here(environment: Environment, context: AgentContext, name: str, script: str) -> None:
+    """Run a script in an environment that could not be made with what it installs.
+
+    Raises:
+        AgentSetupError: It failed; ends with its log's last lines.
+    """
+    with context.open_log("install.txt") as log:
+        result = environment.exec(
+            ["sh", "-c", script],
+            user=0,
+            timeout_sec=context.timeout_sec,
+            output=log,
+            merge_streams=True,
+        )
+    if result.exit_code != 0:
+        raise AgentSetupError(f"{name} cannot be installed:\n{_end_of(result)}")
+
+
+def _end_of(result: ExecResult) -> str:
+    if result.timed_out:
+        return "it took longer than the agent's set-up may take"
+    lines = result.output.strip().splitlines()[-_SHOWN_LINES:]
+    return "\n".join(f"  | {line[:500]}" for line in lines)
 
 
 def install_layer(entry: CliEntry, version: str, timeout_sec: float | None) -> ImageLayer:

@@ -1,0 +1,1 @@
+"""An agent of this package's own: a model at the keyboard of a terminal in the environment."""
