@@ -120,7 +120,7 @@ def go_on(config: pytest.Config, ids: Sequence[str]) -> None:
         return
     from pytest_harbor.plugin.resume import require_same_tasks, set_aside
 
-    require_same_tasks(earlier, ids, config.rootpath)
+    require_same_tasks(earlier, ids, config.rootpath, job(config).run_id)
     set_aside(earlier, ids)
     config.stash[_GOES_ON] = True
     standing = {

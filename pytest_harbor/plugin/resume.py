@@ -154,8 +154,14 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
             yield f"{name} was {was!r} and is {wanted!r}"
 
 
-def require_same_tasks(earlier: EarlierJob, ids: Iterable[str], root: Path) -> None:
+def require_same_tasks(earlier: EarlierJob, ids: Iterable[str], root: Path, run_id: str) -> None:
     """See that the tasks of standing trials are what they were.
+
+    Args:
+        earlier: The job.
+        ids: The run's trials.
+        root: What the ids are relative to.
+        run_id: The run.
 
     Raises:
         pytest.UsageError: Some were changed.
@@ -167,7 +173,7 @@ def require_same_tasks(earlier: EarlierJob, ids: Iterable[str], root: Path) -> N
         if nodeid not in standing:
             continue
         folder = (root / nodeid.partition("::")[0]).parent
-        if standing[nodeid].digest != digest_of_task(folder):
+        if standing[nodeid].digest != digest_of_task(folder, run_id):
             changed[str(folder.relative_to(root))] = None
     if changed:
         names = ", ".join(list(changed)[:_SHOWN])

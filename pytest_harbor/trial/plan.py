@@ -192,7 +192,7 @@ class TrialPlan:
             "threshold": options.threshold,
             "reward_key": options.reward_key,
             "network": self.network.as_json(),
-            **identity(self.task.path, labels or {}),
+            **identity(self.task.path, options.run_id, labels or {}),
         }
 
     def agent_box(self, record: TrialRecord, labels: Mapping[str, str]) -> EnvironmentRequest:
