@@ -15,6 +15,7 @@ from pytest_harbor.plugin import (
     changed,
     ci_report,
     collect,
+    dataset_roots,
     defaults,
     engine,
     fixtures,
@@ -69,6 +70,7 @@ def pytest_configure(config: pytest.Config) -> None:
     resume.begin(config)
     guard.rewrite_args(config)
     changed.register(config)
+    dataset_roots.register(config)
     ci_report.register(config)
     untrusted.register(config, options.settings(config).ci.untrusted)
     if options.settings(config).check:

@@ -64,6 +64,10 @@ def collect_folder(path: Path, parent: pytest.Collector) -> pytest.Collector | N
     return None
 
 
+class NamedRoot(pytest.Collector):
+    """A collector of tasks that is no folder; to hooks, its path is the one above them."""
+
+
 class AboveTask:
     """Hooks of ``conftest.py`` files above the task apply, those inside it never.
 
@@ -73,10 +77,14 @@ class AboveTask:
 
     path: Path
     session: pytest.Session
+    getparent: Any
 
     @cached_property
     def above_task(self) -> Path:
         """The folder that holds the task's."""
+        named: NamedRoot | None = self.getparent(NamedRoot)
+        if named is not None:
+            return named.path
         folder = self.path.parent if self.path.name == CONFIG_FILE else self.path
         return folder.parent
 
@@ -350,7 +358,9 @@ class TrialItem(AboveTask, pytest.Function):
 
     def reportinfo(self) -> tuple[os.PathLike[str] | str, int | None, str]:
         """Point editors and reports at the task, not at this plugin."""
-        path = printable(str(self.path))
+        is_named = self.getparent(NamedRoot) is not None
+        shown = self.config.rootpath / self.nodeid.partition("::")[0] if is_named else self.path
+        path = printable(str(shown))
         return path, 0, printable(f"{self.path.parent.name}::{self.name}")
 
 

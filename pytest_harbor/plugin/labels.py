@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import keyword
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_harbor.errors import Problem, TaskFormatError
-from pytest_harbor.plugin.notices import is_printable, printable, show, warn
+from pytest_harbor.plugin.notices import is_printable, printable, show
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.variants import Variant
 
@@ -122,43 +122,59 @@ _PATTERNS = pytest.StashKey[_Patterns]()
 
 
 def is_selected(config: pytest.Config, folder: Path, task: Task | None) -> bool:
-    """Whether ``--harbor-tasks`` keeps a task; a broken one goes by its folder alone."""
-    wanted = settings(config).tasks
-    if not wanted:
+    """Whether the patterns keep a task; a broken one goes by its folder alone."""
+    wanted, unwanted = settings(config).tasks, settings(config).datasets.exclude
+    if not (wanted or unwanted):
         return True
     names = {_relative(folder, config.rootpath), folder.name}
     names |= {task.name} if task is not None else set()
-    return config.stash.setdefault(_PATTERNS, _Patterns()).select(wanted, names)
+    patterns = config.stash.setdefault(_PATTERNS, _Patterns())
+    is_kept = not wanted or patterns.select(wanted, names)
+    return is_kept and not patterns.select(unwanted, names)
+
+
+def note_patterns(config: pytest.Config, used: Iterable[str], seen: Iterable[str]) -> None:
+    """Take note of patterns that fitted tasks of datasets, and of the names looked at."""
+    patterns = config.stash.setdefault(_PATTERNS, _Patterns())
+    patterns.used.update(used)
+    patterns.seen.update(seen)
+
+
+def patterns_in_use(config: pytest.Config) -> set[str]:
+    """The patterns that have fitted something."""
+    return config.stash.get(_PATTERNS, _Patterns()).used
 
 
 def check_patterns(config: pytest.Config) -> None:
-    """Warn of each pattern that fits no task, with the names it may have meant.
+    """Report each pattern that fits no task, with the names it may have meant.
 
     Raises:
-        pytest.UsageError: The user's filters make the warning an error.
+        pytest.UsageError: There is one.
     """
     patterns = config.stash.get(_PATTERNS, _Patterns())
-    for pattern in settings(config).tasks:
-        if pattern not in patterns.used:
-            _report_unused(config, _unused(pattern, patterns.seen))
+    asked = {
+        "--harbor-tasks": settings(config).tasks,
+        "--harbor-exclude-tasks": settings(config).datasets.exclude,
+    }
+    for option, given in asked.items():
+        for pattern in given:
+            if pattern not in patterns.used:
+                _report_unused(config, _unused(option, pattern, patterns.seen))
 
 
 def _report_unused(config: pytest.Config, message: str) -> None:
-    place = config.inipath or config.rootpath
-    if not warn(config, message, place):
-        return
     if not hasattr(config, "workerinput"):
         raise pytest.UsageError(message)
     # A worker that ends here would take xdist's controller down with it.
-    show(config, message, place)
+    show(config, message, config.inipath or config.rootpath)
 
 
-def _unused(pattern: str, seen: set[str]) -> str:
+def _unused(option: str, pattern: str, seen: set[str]) -> str:
     import difflib
 
     near = difflib.get_close_matches(pattern, sorted(seen), n=3, cutoff=0.5)
     hint = f"Near: {', '.join(near)}" if near else f"Names seen: {len(seen)}"
-    return f"--harbor-tasks: no task fits {pattern!r}. {hint}"
+    return f"{option}: no task fits {pattern!r}. {hint}"
 
 
 def drop_message(path: Path, config: pytest.Config) -> str | None:

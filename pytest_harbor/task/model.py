@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_harbor.errors import Problem
 from pytest_harbor.task import layout
 from pytest_harbor.task.config import EnvironmentConfig, StepConfig, TaskConfig, VerifierMode
+from pytest_harbor.task.origin import TaskOrigin
 from pytest_harbor.task.overrides import TaskOverrides, image_name
 
 
@@ -83,6 +84,7 @@ class Task:
         steps: Empty for a single-step task.
         problems: Warnings: the task runs, though perhaps not as its author thinks.
         overrides: What the run wants otherwise; ``config`` has it already.
+        origin: The dataset that it is of; None for a task that was named by its path.
     """
 
     path: Path
@@ -91,6 +93,7 @@ class Task:
     steps: tuple[Step, ...] = ()
     problems: tuple[Problem, ...] = ()
     overrides: TaskOverrides = field(default_factory=TaskOverrides)
+    origin: TaskOrigin | None = None
 
     @property
     def name(self) -> str:

@@ -1,0 +1,251 @@
+"""Datasets of a run: found and downloaded once, before anything is collected.
+
+The process that the user started does it; workers of pytest-xdist are handed the folders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_harbor.errors import DatasetError
+from pytest_harbor.plugin import labels
+from pytest_harbor.plugin.dataset_collect import DatasetRoot, RootTask, fail_where_changed
+from pytest_harbor.plugin.notices import HarborWarning, printable
+from pytest_harbor.plugin.options import settings
+
+if TYPE_CHECKING:
+    from pytest_harbor.dataset.cache import Cache
+    from pytest_harbor.dataset.dataset import Dataset
+    from pytest_harbor.dataset.fetch import FetchedTask
+    from pytest_harbor.dataset.source import TaskSource
+    from pytest_harbor.plugin.dataset_select import NamedParts, Patterns
+
+WORKER_INPUT = "pytest_harbor_datasets"
+NAME = "harbor-datasets"
+
+
+def register(config: pytest.Config) -> None:
+    """Begin, where the run is of datasets."""
+    if settings(config).datasets.asked and not config.option.help:
+        config.pluginmanager.register(DatasetRoots(config), NAME)
+
+
+class DatasetRoots:
+    """Hangs the datasets into the collection.
+
+    Attributes:
+        datasets: As they were resolved; in the process that the user started alone.
+        roots: Each dataset's label with its tasks.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._args: list[str] = []
+        self._held = ExitStack()
+        self.datasets: list[Dataset] = []
+        self.roots: list[tuple[str, list[RootTask]]] = []
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        """Have the tasks of all datasets on the disk."""
+        handed = getattr(self._config, "workerinput", {}).get(WORKER_INPUT)
+        if handed is not None:
+            self._take(handed)
+            return
+        try:
+            self._prepare()
+        except DatasetError as error:
+            raise pytest.UsageError(f"--harbor-dataset: {error}") from None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Hand all of it to a worker."""
+        roots = [[label, [list(task) for task in tasks]] for label, tasks in self.roots]
+        used = sorted(labels.patterns_in_use(self._config))
+        node.workerinput[WORKER_INPUT] = {"args": self._args, "roots": roots, "used": used}
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_make_collect_report(
+        self, collector: pytest.Collector
+    ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+        """Hang the datasets below the session."""
+        report = yield
+        if isinstance(collector, pytest.Session) and report.passed:
+            nodes = [DatasetRoot.of(collector, label, tasks) for label, tasks in self.roots]
+            report.result = [*report.result, *nodes]
+        return report
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """What was changed in the cache is not run."""
+        fail_where_changed(item)
+
+    def pytest_report_header(self) -> list[str]:
+        """Say what is run."""
+        return [
+            f"harbor: {printable(one.label)}: {len(tasks)} of {len(one.tasks)} tasks"
+            + (f", {one.version[:19]}" if one.version and one.version not in one.label else "")
+            for one, (_, tasks) in zip(self.datasets, self.roots, strict=True)
+        ]
+
+    def pytest_unconfigure(self) -> None:
+        """Let go of the cache."""
+        self._held.close()
+
+    def _take(self, handed: Mapping[str, Any]) -> None:
+        self._config.args[:] = handed["args"]
+        self.roots = [
+            (label, [RootTask(*task) for task in tasks]) for label, tasks in handed["roots"]
+        ]
+        labels.note_patterns(self._config, handed["used"], ())
+
+    def _prepare(self) -> None:
+        from pytest_harbor.dataset.cache import Cache
+        from pytest_harbor.plugin.dataset_select import named_parts
+
+        wanted = settings(self._config).datasets
+        cache = Cache()
+        self._held.enter_context(cache.in_use())
+        self.datasets = _resolved(self._config, cache, self._tell)
+        named = named_parts(self._config.args, self.datasets)
+        if named.tasks:
+            # Whoever names a part of a dataset wants no other whole.
+            self.datasets = [one for one in self.datasets if one.label in named.tasks]
+        is_default = self._config.args_source is not self._config.ArgsSource.ARGS
+        if wanted.is_of_line and is_default:
+            named.others = []
+        self._args[:] = self._config.args[:] = named.others
+        self._choose(cache, named)
+
+    def _choose(self, cache: Cache, named: NamedParts) -> None:
+        """Choose tasks by name, download them, and choose among them by what they say."""
+        from pytest_harbor.plugin.dataset_select import Patterns
+
+        current = settings(self._config)
+        keep, drop = Patterns(current.tasks), Patterns(current.datasets.exclude)
+        chosen = {one.label: _chosen(one, keep, drop, named) for one in self.datasets}
+        if keep.unused or drop.unused:
+            # A pattern may be for [task].name, which is only in the tasks.
+            chosen = {one.label: _all(one, named) for one in self.datasets}
+        for one in self.datasets:
+            fetched = self._fetch(cache, one, chosen[one.label])
+            if keep.unused or drop.unused:
+                fetched = _chosen_by_title(one, fetched, keep, drop)
+            self.roots.append((one.label, _root_tasks(one, fetched, named)))
+        self._check_patterns(keep, drop)
+
+    def _fetch(
+        self, cache: Cache, dataset: Dataset, names: set[str]
+    ) -> dict[TaskSource, FetchedTask]:
+        from pytest_harbor.dataset.fetch import Fetcher
+
+        sources = [one.source for one in dataset.tasks if one.name in names]
+        hub = _hub_maker(self._config)
+        fetcher = Fetcher(cache, self._tell, hub=hub, urls=dataset.urls)
+        return fetcher.fetch(sources, printable(dataset.label))
+
+    def _check_patterns(self, keep: Patterns, drop: Patterns) -> None:
+        """A pattern that fitted nothing is a mistake, unless tasks of paths are to come."""
+        from pytest_harbor.dataset.registry_file import near
+
+        seen = [task.name for one in self.datasets for task in one.tasks]
+        labels.note_patterns(self._config, {*keep.used, *drop.used}, seen)
+        if self._args:
+            return
+        for option, patterns in (("--harbor-tasks", keep), ("--harbor-exclude-tasks", drop)):
+            for pattern in patterns.unused:
+                hint = near(pattern, seen, "tasks")
+                raise pytest.UsageError(f"{option}: no task fits {pattern!r}. {hint}")
+
+    def _tell(self, line: str) -> None:
+        reporter = self._config.pluginmanager.getplugin("terminalreporter")
+        if line.startswith("warning: "):
+            self._config.issue_config_time_warning(HarborWarning(line[9:]), stacklevel=2)
+        elif reporter is not None:
+            reporter.write_line(f"harbor: {printable(line)}")
+
+
+def _resolved(config: pytest.Config, cache: Cache, tell: Any) -> list[Dataset]:
+    from pytest_harbor.dataset.place import parse_place
+    from pytest_harbor.dataset.resolve import Resolver
+
+    wanted = settings(config).datasets
+    place = parse_place(wanted.registry, wanted.registry_base)
+    resolver = Resolver(cache, tell, place, _hub_maker(config), wanted.base)
+    found: dict[str, Dataset] = {}
+    for asked in wanted.asked:
+        dataset = resolver.resolve(asked)
+        for note in dataset.notes:
+            tell(f"warning: {note}")
+        if (other := found.get(dataset.label)) is not None and other.tasks != dataset.tasks:
+            raise DatasetError(f"{other.asked} and {asked} are both called {dataset.label} in ids")
+        found[dataset.label] = dataset
+    return list(found.values())
+
+
+def _hub_maker(config: pytest.Config) -> Any:
+    from pytest_harbor.dataset.hub import Hub
+
+    return lambda: Hub(settings(config).datasets.hub)
+
+
+def _all(dataset: Dataset, named: NamedParts) -> set[str]:
+    asked = named.tasks.get(dataset.label)
+    return {one.name for one in dataset.tasks if asked is None or one.name in asked}
+
+
+def _chosen(dataset: Dataset, keep: Patterns, drop: Patterns, named: NamedParts) -> set[str]:
+    """Tasks that fit by the names that are known without them."""
+    from pytest_harbor.plugin.dataset_select import task_names
+
+    kept = set()
+    asked = _all(dataset, named)
+    for task in dataset.tasks:
+        names = list(task_names(dataset, task))
+        fits = not keep.patterns or keep.fit(names)
+        if fits and not drop.fit(names) and task.name in asked:
+            kept.add(task.name)
+    return kept
+
+
+def _chosen_by_title(
+    dataset: Dataset, fetched: dict[TaskSource, FetchedTask], keep: Patterns, drop: Patterns
+) -> dict[TaskSource, FetchedTask]:
+    """Tasks that fit by ``[task].name`` too."""
+    from pytest_harbor.dataset.folder import task_name
+    from pytest_harbor.plugin.dataset_select import task_names
+
+    chosen = {}
+    for task in dataset.tasks:
+        if (one := fetched.get(task.source)) is None:
+            continue
+        titles = [task_name(one.task.folder)] if one.task else []
+        names = [*task_names(dataset, task), *titles]
+        if (not keep.patterns or keep.fit(names)) and not drop.fit(names):
+            chosen[task.source] = one
+    return chosen
+
+
+def _root_tasks(
+    dataset: Dataset, fetched: dict[TaskSource, FetchedTask], named: NamedParts
+) -> list[RootTask]:
+    asked = named.tasks.get(dataset.label, {})
+    found = []
+    for task in dataset.tasks:
+        if (one := fetched.get(task.source)) is None:
+            continue
+        # What could not be had gets a path that tells of it in messages.
+        folder = str(one.task.folder) if one.task else f"/{dataset.label}/{task.name}"
+        origin = {
+            "dataset": dataset.name,
+            "version": dataset.version,
+            "digest": one.task.digest if one.task else "",
+            "task_id": task.source.as_json(),
+        }
+        tree = one.task.tree if one.task else ""
+        found.append(RootTask(task.name, folder, tree, one.fault, asked.get(task.name), origin))
+    return found
