@@ -7,7 +7,7 @@ import pytest
 
 from tests.model_server import Turn
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.long]
 
 # tmux is installed once for all tests: the tasks share an image.
 IMAGE = "FROM debian:bookworm-slim\nWORKDIR /app\n"
@@ -53,7 +53,6 @@ def test_a_model_at_a_terminal_solves_a_task_without_network(
     assert "ö-130" in steps[3]["observation"]["results"][0]["content"]
 
 
-@pytest.mark.long
 def test_a_terminal_that_is_lost_or_out_of_time_is_no_end_of_the_trial(
     run_tasks, make_task, model
 ) -> None:
@@ -79,7 +78,6 @@ def test_a_terminal_that_is_lost_or_out_of_time_is_no_end_of_the_trial(
     assert "\n1\n2\n" in model.calls[2].body["messages"][-1]["content"]
 
 
-@pytest.mark.long
 def test_a_model_that_may_not_be_asked_is_no_lack_of_skill(run_tasks, make_task, model) -> None:
     make_task(dockerfile=IMAGE)
     model.script.refill([Turn.rate_limit(), Turn(status=401, error="wrong key")])

@@ -11,6 +11,7 @@ from pytest_harbor.errors import AgentCrashError
 
 _TMUX = ("tmux", "-L", "pytest-harbor")
 _SESSION = "main"
+_SHELL = "if command -v bash >/dev/null; then exec bash; fi; exec sh"
 _HISTORY_LINES = 50_000
 _COMMAND_SEC = 30.0
 _SHOWN_CHARS = 10_000
@@ -45,9 +46,8 @@ class Terminal:
 
     async def _open(self) -> None:
         await self._tmux("kill-server")
-        shell = "exec bash 2>/dev/null || exec sh"
         options = ("set-option", "-g", "history-limit", str(_HISTORY_LINES))
-        session = ("new-session", "-d", "-s", _SESSION, *self._size, shell)
+        session = ("new-session", "-d", "-s", _SESSION, *self._size, _SHELL)
         result = await self._tmux("-f", "/dev/null", "start-server", ";", *options, ";", *session)
         if result.exit_code != 0:
             raise AgentCrashError(f"no terminal can be opened: {result.output.strip()[-500:]}")
