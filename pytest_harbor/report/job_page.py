@@ -72,7 +72,13 @@ class TaskRow:
 def code(text: str, limit: int = _NAME_CHARS) -> str:
     """Text of any origin as code, in one line."""
     line = " ".join(plain(text, limit).split())
-    return f"<code>{_ACTIVE.sub(lambda found: f'&#{ord(found[0])};', line)}</code>"
+    return f"<code>{_ACTIVE.sub(_as_number, line)}</code>"
+
+
+def _as_number(found: re.Match[str]) -> str:
+    # GitHub makes links of addresses of mail once numbers are characters again: it finds none
+    # where something stands in front of the @.
+    return f"{'<!-- -->' if found[0] == '@' else ''}&#{ord(found[0])};"
 
 
 def job_page(
@@ -95,8 +101,11 @@ def job_page(
         page.add(f"{code(note, 2000)}\n\n")
     if tasks:
         page.add(f"{_headline(tasks)}\n\n")
-        page.add_all(_table(tasks), "rows")
-    page.add_all(_list(worst_first(findings)), "findings")
+        columns = _columns(tasks)
+        has_rewards = any(one.reward is not None for task in tasks for one in task.outcomes)
+        rows = _rows(tasks, columns, has_rewards)
+        page.add_all(_table_head(columns, has_rewards), rows, "rows")
+    page.add_all("\n### Findings\n\n", _list(worst_first(findings)), "findings")
     return page.text()
 
 
@@ -116,11 +125,12 @@ class _Page:
         self._parts.append(part)
         return True
 
-    def add_all(self, parts: Iterable[str], what: str) -> None:
+    def add_all(self, head: str, parts: Iterable[str], what: str) -> None:
         is_full = False
         for part in parts:
-            is_full = is_full or not self.add(part)
+            is_full = is_full or not self.add(head + part)
             self._left_out[what] += is_full
+            head = ""
 
     def text(self) -> str:
         cut = [f"{number} {what}" for what, number in self._left_out.items() if number]
@@ -136,12 +146,13 @@ def _headline(tasks: Sequence[TaskRow]) -> str:
     return f"**{len(tasks)} {'task' if len(tasks) == 1 else 'tasks'}**: {', '.join(told)}"
 
 
-def _table(tasks: Sequence[TaskRow]) -> Iterator[str]:
-    columns = _columns(tasks)
-    has_rewards = any(one.reward is not None for task in tasks for one in task.outcomes)
+def _table_head(columns: Sequence[str], has_rewards: bool) -> str:
     names = ["Task", *map(_column_title, columns), *["Reward"] * has_rewards, "Time"]
     rule = f"|---|{'---|' * len(columns)}{'---:|' * has_rewards}---:|"
-    yield f"| {' | '.join(names)} |\n{rule}\n"
+    return f"| {' | '.join(names)} |\n{rule}\n"
+
+
+def _rows(tasks: Sequence[TaskRow], columns: Sequence[str], has_rewards: bool) -> Iterator[str]:
     for task in sorted(tasks, key=lambda one: (_WORST.index(one.worst), one.name)):
         cells = [_cell(task, column, columns) for column in columns]
         numbers = [*[_reward(task)] * has_rewards, _time(task)]
@@ -201,8 +212,6 @@ def _time(task: TaskRow) -> str:
 
 
 def _list(findings: Sequence[Annotation]) -> Iterator[str]:
-    if findings:
-        yield "\n### Findings\n\n"
     for one in findings:
         place = "" if one.file is None else f"{one.file}:{one.line}" if one.line else one.file
         mark = {"error": "❌", "warning": "⚠️"}[one.level]
