@@ -173,6 +173,8 @@ def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_TOKEN", raising=False)
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in OTHER_PLUGINS))
     monkeypatch.setenv("COLUMNS", "240")
+    # A fault that a test is about would be met three times, with waits.
+    monkeypatch.setattr("pytest_harbor.plugin.benchmark_options.RETRIES", 0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

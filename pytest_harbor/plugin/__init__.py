@@ -7,6 +7,7 @@ to the standard library and pytest; docker and pydantic come when the first task
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -142,8 +143,9 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     if not isinstance(item, collect.TrialItem):
         return (yield)
     from pytest_harbor.plugin.outcomes import guard_setup
+    from pytest_harbor.plugin.retries import set_up
 
-    return (yield from guard_setup(item))
+    return (yield from set_up(item, contextmanager(guard_setup)))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

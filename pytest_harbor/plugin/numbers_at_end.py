@@ -6,9 +6,9 @@ Lives in the process that owns the job: the controller under pytest-xdist.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -32,7 +32,7 @@ def register(config: pytest.Config) -> None:
 
 
 def _metrics(config: pytest.Config) -> Sequence[Metric]:
-    if not settings(config).metrics:
+    if not settings(config).benchmark.metrics:
         return ()
     from pytest_harbor.errors import OptionError
     from pytest_harbor.report.custom_metrics import find_metric
@@ -40,7 +40,7 @@ def _metrics(config: pytest.Config) -> Sequence[Metric]:
     from_ini = config.getoption("harbor_metric", None) is None and config.inipath
     folder = from_ini.parent if from_ini else config.invocation_params.dir
     try:
-        return [find_metric(spec, folder) for spec in settings(config).metrics]
+        return [find_metric(spec, folder) for spec in settings(config).benchmark.metrics]
     except OptionError as error:
         raise pytest.UsageError(str(error)) from None
 
@@ -69,7 +69,7 @@ class NumbersAtEnd:
 
             self.results = metric_results(self._metrics, trials)
         if (current := job_in_use(self._config)) is not None:
-            write_numbers(current.path, trials, self.results)
+            write_numbers(current.path, trials, self.results, self._retried())
         failed = any(result.problem for result in self.results)
         if failed and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
@@ -78,9 +78,15 @@ class NumbersAtEnd:
         """Show the user's metrics."""
         return [("harbor: metrics", list(map(_line, self.results)))] if self.results else []
 
-    def _trials(self) -> list[Trial]:
+    def _found(self) -> Mapping[str, Mapping[str, Any]]:
         reporter = self._config.pluginmanager.getplugin("harbor-reporter")
-        found = reporter.trials if reporter else {}
+        return reporter.trials if reporter else {}
+
+    def _retried(self) -> int:
+        return sum(known.get("tries", 1) - 1 for known in self._found().values())
+
+    def _trials(self) -> list[Trial]:
+        found = self._found()
         if not found:
             return []
         from pytest_harbor.report.trial import trial_of_properties
@@ -103,10 +109,18 @@ def _of_how_many(result: MetricResult) -> Iterator[str]:
         yield "not counted: " + ", ".join(f"{n} {why}" for why, n in result.left_out.items())
 
 
-def write_numbers(folder: Path, trials: Sequence[Trial], metrics: Sequence[MetricResult]) -> None:
+def write_numbers(
+    folder: Path, trials: Sequence[Trial], metrics: Sequence[MetricResult], retried: int = 0
+) -> None:
     """Add the numbers to a job's ``result.json``; what Harbor has a place for goes there, too.
 
     A file that cannot be read or written is left: the trials' own hold the results.
+
+    Args:
+        folder: Of the job.
+        trials: Of the run.
+        metrics: The user's.
+        retried: How many trials were begun again.
     """
     from pytest_harbor.report.harbor_figures import harbor_figures
     from pytest_harbor.report.numbers_file import numbers_json
@@ -119,6 +133,7 @@ def write_numbers(folder: Path, trials: Sequence[Trial], metrics: Sequence[Metri
         for key, figures in harbor_figures(trials, believes=False).items():
             if key in evals:
                 evals[key]["pass_at_k"] = dict(figures.pass_at_k)
+        content["stats"]["n_retries"] += retried
         write_json(path, {**content, "pytest_harbor": numbers_json(trials, metrics)})
     except (OSError, ValueError, KeyError, TypeError):
         return

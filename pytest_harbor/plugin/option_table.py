@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from pytest_harbor.plugin.benchmark_options import ROWS as BENCHMARK_ROWS
 from pytest_harbor.plugin.ci_options import ROWS as CI_ROWS
 from pytest_harbor.plugin.dataset_options import ROWS as DATASET_ROWS
 from pytest_harbor.plugin.network_options import (
@@ -341,14 +342,6 @@ OPTIONS = (
         )
     ),
     Option(
-        "--harbor-metric",
-        "Metric of your own over the valid rewards, repeatable: a metric.py, "
-        "package.module:function, or a name from an entry point",
-        non_empty,
-        "args",
-        "METRIC",
-    ),
-    Option(
         "--harbor-baseline",
         "Folder of an earlier job: show what got better, worse or flaky since, in the summary and "
         "the report",
@@ -365,13 +358,21 @@ OPTIONS = (
         "JOB",
         bare="latest",
     ),
-    *(Option(*row) for row in (*CI_ROWS, *DATASET_ROWS)),
+    *(Option(*row) for row in (*CI_ROWS, *DATASET_ROWS, *BENCHMARK_ROWS)),
     Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
     Option(
         "--harbor-strict",
         "Warnings about a task's files are errors of that task",
         None,
         "bool",
+    ),
+    Option(
+        "--harbor-progress",
+        "Whether a terminal shows which trials run and where each is: auto (not in CI, not with "
+        "-qq or -s), on or off (default: auto)",
+        gateway_choice,
+        "string",
+        "auto|on|off",
     ),
     Option(
         "--harbor-keep",

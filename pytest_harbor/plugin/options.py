@@ -19,6 +19,7 @@ from typing import Any, Literal
 import pytest
 
 from pytest_harbor.plugin import check_options
+from pytest_harbor.plugin.benchmark_options import BenchmarkSettings, benchmark_settings
 from pytest_harbor.plugin.ci_options import CiSettings, ci_settings
 from pytest_harbor.plugin.dataset_options import DatasetSettings, dataset_settings
 from pytest_harbor.plugin.ini import absolute_path, ini_place
@@ -68,6 +69,7 @@ class Settings:
         max_calls: Model calls of one trial; None: no limit.
         max_tokens: Its tokens.
         max_cost_usd: Its cost in US dollars.
+        prices: File with the user's own prices of models.
         isolate: Shared verifiers grade in a fresh container.
         isolate_except: Glob patterns of the tasks that do not.
         on_tamper: Whether findings of tampering ``"fail"`` a trial or are for its ``"report"``.
@@ -77,9 +79,10 @@ class Settings:
         ignore_timeouts: No time limit of a task holds.
         strict: Warnings about a task's files are errors.
         keep: Environments to keep: ``"failed"``, ``"all"`` or None.
+        progress: Whether a terminal shows the trials that run.
         resume: The job to go on with, as it was named; None: a new one.
         check: How tasks are proven, instead of worked on; None: they are worked on.
-        metrics: Metrics of the user's own, as they were named.
+        benchmark: What is tried again, who grades, and what is reckoned.
         reports: Files to write of the job, and the job to compare it with.
         ci: What a run on a pull request was asked for.
         datasets: Which datasets it was asked for.
@@ -112,6 +115,7 @@ class Settings:
     max_calls: int | None
     max_tokens: int | None
     max_cost_usd: float | None
+    prices: Path | None
     isolate: bool
     isolate_except: tuple[str, ...]
     on_tamper: Literal["report", "fail"]
@@ -121,8 +125,9 @@ class Settings:
     ignore_timeouts: bool
     strict: bool
     keep: Literal["failed", "all"] | None
+    progress: Literal["auto", "on", "off"] = "auto"
     resume: str | None = None
-    metrics: tuple[str, ...] = ()
+    benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
     reports: ReportSettings = field(default_factory=ReportSettings)
     ci: CiSettings = field(default_factory=CiSettings)
     datasets: DatasetSettings = field(default_factory=DatasetSettings)
@@ -203,6 +208,7 @@ def _resolve(config: pytest.Config) -> Settings:
         max_calls=value["max_calls"],
         max_tokens=value["max_tokens"],
         max_cost_usd=value["max_cost"],
+        prices=_prices(config, value["prices"]),
         isolate=bool(value["isolate"]),
         isolate_except=tuple(dict.fromkeys(value["isolate_except"] or ())),
         on_tamper=value["on_tamper"] or ("fail" if value["isolate"] else "report"),
@@ -212,9 +218,10 @@ def _resolve(config: pytest.Config) -> Settings:
         ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),
         keep=value["keep"],
+        progress=value["progress"] or "auto",
         resume=value["resume"],
         check=check,
-        metrics=tuple(dict.fromkeys(value["metric"] or ())),
+        benchmark=benchmark_settings(value),
         reports=report_settings(config, value),
         ci=ci_settings(config, value),
         datasets=dataset_settings(config, value),
@@ -313,3 +320,18 @@ def _output(config: pytest.Config, text: str | None) -> Path:
     if text is None:
         return config.rootpath / "jobs"
     return absolute_path(config, "harbor_output", text)
+
+
+def _prices(config: pytest.Config, text: str | None) -> Path | None:
+    if text is None:
+        return None
+    # What reads prices takes more than a plain pytest run has loaded.
+    from pytest_harbor.errors import OptionError
+    from pytest_harbor.model_gateway.prices import Prices
+
+    path = absolute_path(config, "harbor_prices", text)
+    try:
+        Prices.from_file(path)
+    except OptionError as error:
+        raise pytest.UsageError(f"--harbor-prices: {error}") from None
+    return path

@@ -11,6 +11,7 @@ from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.errors import EnvironmentFault, HarborError, OptionError
 from pytest_harbor.plugin.engine import is_trial_id
 from pytest_harbor.plugin.job import Job, job_record
+from pytest_harbor.plugin.retries import wait_for
 from pytest_harbor.task.network import NetworkMode, NetworkPolicy
 from pytest_harbor.trial.identity import ITEM_LABEL
 from pytest_harbor.trial.network_plan import NetworkPlan, task_network
@@ -92,6 +93,8 @@ class ItemTrial:
         wanted = self.job.settings.keep
         if wanted != "all" and not (wanted == "failed" and not result.passed):
             return
+        if wait_for(self.item) is not None:
+            return  # a try in a fresh one follows
         if result.separate:
             self.kept = "nothing is kept: a separate verifier's trial removes its boxes as it goes"
         else:

@@ -63,6 +63,7 @@ class TrialResult(Work):
         harbor_rewards: The number that Harbor would give, where it differs from ``reward``.
         skip_reason: Why the trial was skipped.
         fails_on_tamper: Suspicious findings that were not undone keep the trial from passing.
+        tries: Earlier tries that came to nothing, for a cause that is not the agent's; plain JSON.
         image_times: Work on images that the trial did; most find theirs ready.
     """
 
@@ -85,6 +86,7 @@ class TrialResult(Work):
     harbor_rewards: dict[str, Number] | None = None
     skip_reason: str = ""
     fails_on_tamper: bool = False
+    tries: list[dict[str, Any]] = field(default_factory=list)
     image_times: Sequence[ImageTime] = ()
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
@@ -225,6 +227,7 @@ class TrialResult(Work):
             "refused_connections": sum(phase.count for phase in self.refusals),
             "harbor_rewards": self.harbor_rewards,
             "skip_reason": self.skip_reason or None,
+            "tries": list(self.tries),
             "usage": {name: self.total_usage(name) for name in (*USAGE_COUNTS, "n_steps")},
             **self.own_json(),
             **({"images": [one.as_json() for one in self.image_times]} if self.image_times else {}),

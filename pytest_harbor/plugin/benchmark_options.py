@@ -1,0 +1,92 @@
+"""Options for benchmarks: which trials are tried again, who grades, and what is reckoned."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pytest_harbor.plugin.option_values import non_empty
+
+RETRIES = 2
+
+
+def whole_from_zero(value: object) -> int:
+    """Check for a whole number from 0."""
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 0, got {value!r}")
+    return number
+
+
+def fault_name(text: str) -> str:
+    """Check the name of an error's class."""
+    if not text.strip().isidentifier():
+        raise argparse.ArgumentTypeError(
+            f"expected the name of an error as in result.json, as HealthcheckError, got {text!r}"
+        )
+    return text.strip()
+
+
+ROWS: tuple[tuple[Any, ...], ...] = (
+    (
+        "--harbor-retries",
+        "Further tries of a trial whose set-up or model provider failed, in a fresh environment; "
+        "never for a reward (default: 2)",
+        whole_from_zero,
+        "int",
+        "N",
+    ),
+    (
+        "--harbor-retry-include",
+        "Error after which alone there is another try, repeatable: its name in result.json, or a "
+        "base of it",
+        fault_name,
+        "args",
+        "ERROR",
+    ),
+    (
+        "--harbor-retry-exclude",
+        "Error after which there is no other try, repeatable, as --harbor-retry-include",
+        fault_name,
+        "args",
+        "ERROR",
+    ),
+    (
+        "--harbor-metric",
+        "Metric of your own over the valid rewards, repeatable: a metric.py, "
+        "package.module:function, or a name from an entry point",
+        non_empty,
+        "args",
+        "METRIC",
+    ),
+)
+
+
+class BenchmarkSettings(NamedTuple):
+    """What a run asks for.
+
+    Attributes:
+        retries: Further tries after a fault of the set-up or the provider.
+        retry_include: Errors that alone are reasons for one; empty: the table of causes.
+        retry_exclude: Errors that are none.
+        metrics: Metrics of the user's own, as they were named.
+    """
+
+    retries: int = RETRIES
+    retry_include: tuple[str, ...] = ()
+    retry_exclude: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ()
+
+
+def benchmark_settings(value: Mapping[str, Any]) -> BenchmarkSettings:
+    """The settings of the options' values."""
+    return BenchmarkSettings(
+        retries=RETRIES if value["retries"] is None else value["retries"],
+        retry_include=tuple(dict.fromkeys(value["retry_include"] or ())),
+        retry_exclude=tuple(dict.fromkeys(value["retry_exclude"] or ())),
+        metrics=tuple(dict.fromkeys(value["metric"] or ())),
+    )

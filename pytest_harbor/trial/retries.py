@@ -1,0 +1,145 @@
+"""Which trials are tried again, and after how long: by cause, never for a reward.
+
+A cause is the class name of a fault, or of one of its bases; the nearest one decides. What is
+not in the table is not tried again. Faults of the environment count only until the agent has
+begun: it could break its box to be given another go.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pytest_harbor import errors
+from pytest_harbor.agent import faults
+from pytest_harbor.result.trial import TrialResult
+from pytest_harbor.result.work import Fault
+
+MAX_WAIT_SEC = 60.0
+_SET_UP, _PROVIDER = 1.0, 5.0
+
+
+class Cause(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        name: Class name of a fault, or of a base of it.
+        retry: Whether another try may go better.
+        wait_sec: The first wait; each further one is twice as long.
+        anywhere: It counts also after the agent has begun.
+        why: In words, for the page that shows the table.
+    """
+
+    name: str
+    retry: bool
+    wait_sec: float
+    anywhere: bool
+    why: str
+
+
+CAUSES = (
+    Cause("EngineUnavailableError", True, _SET_UP, True, "the engine may be back"),
+    Cause("EnvironmentStartError", True, _SET_UP, False, "a container did not start"),
+    Cause("EnvironmentStartTimeoutError", True, _SET_UP, False, "the machine was busy"),
+    Cause("EnvironmentLostError", True, _SET_UP, False, "the container is gone"),
+    Cause("HealthcheckError", True, _SET_UP, False, "a service was not up in time"),
+    Cause("ImageBuildError", True, _SET_UP, False, "a build fetches from servers of others"),
+    Cause("TransferError", True, _SET_UP, False, "files could not be copied"),
+    Cause("McpServerError", True, _SET_UP, False, "a server of the task was not up"),
+    Cause("AgentSetupError", True, _SET_UP, True, "installing fetches from servers of others"),
+    Cause("ApiRateLimitError", True, _PROVIDER, True, "the provider asks to wait"),
+    Cause("ApiOverloadedError", True, _PROVIDER, True, "the provider has too much to do"),
+    Cause("ApiInternalServerError", True, _PROVIDER, True, "the provider failed"),
+    Cause("ApiConnectionClosedError", True, _PROVIDER, True, "the provider hung up"),
+    Cause("ApiResponseStalledError", True, _PROVIDER, True, "the provider fell silent"),
+    Cause("ApiUsageLimitError", True, _PROVIDER, True, "a quota may be filled again"),
+    Cause("NetworkConnectionError", True, _PROVIDER, True, "the provider was not reached"),
+    Cause("UnknownApiError", True, _PROVIDER, True, "the provider answered with an error"),
+    Cause("AgentAuthenticationError", False, 0, True, "the key is refused each time"),
+    Cause("ModelNotFoundError", False, 0, True, "the model is not there each time"),
+    Cause("ImageNotFoundError", False, 0, True, "the name is wrong each time"),
+    Cause("MissingVariableError", False, 0, True, "it is missing each time"),
+    Cause("ComposeFileError", False, 0, True, "the file is the same each time"),
+    Cause("VerifierFault", False, 0, True, "the task's fault"),
+    Cause("AgentTimeoutError", False, 0, True, "the agent's doing, and graded"),
+    Cause("NonZeroAgentExitCodeError", False, 0, True, "the agent's doing, and graded"),
+    Cause("AgentCrashError", False, 0, True, "the agent's doing, and graded"),
+)
+"""The causes that are known; others are no reason for another try."""
+
+_TABLE = {cause.name: cause for cause in CAUSES}
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often, and for what.
+
+    Attributes:
+        retries: Further tries of one trial.
+        include: Names that alone are tried again, whatever the table says; empty: the table.
+        exclude: Names that are not; they win.
+    """
+
+    retries: int = 2
+    include: frozenset[str] = frozenset()
+    exclude: frozenset[str] = frozenset()
+
+    def wait_before(self, result: TrialResult, tries: int) -> float | None:
+        """Seconds until another try of a trial that was settled; None: there is none.
+
+        Args:
+            result: Of the last try.
+            tries: How many there were.
+        """
+        if tries > self.retries or result.category not in ("environment", "agent"):
+            return None
+        waits = [self._wait(result, fault) for fault in _deciding(result)]
+        known = [wait for wait in waits if wait is not None]
+        if not known or len(known) < len(waits):
+            return None
+        longest = min(max(known) * 2.0 ** (tries - 1), MAX_WAIT_SEC)
+        return longest * random.uniform(0.5, 1.0)
+
+    def _wait(self, result: TrialResult, fault: Fault) -> float | None:
+        names = list(lineage(fault.type))
+        if self.exclude.intersection(names):
+            return None
+        cause = next((_TABLE[name] for name in names if name in _TABLE), None)
+        if self.include:
+            wait = cause.wait_sec if cause else 0.0
+            return (wait or _SET_UP) if self.include.intersection(names) else None
+        if cause is None or not cause.retry:
+            return None
+        return cause.wait_sec if cause.anywhere or not _has_worked(result) else None
+
+
+def lineage(name: str) -> Iterator[str]:
+    """A fault's class name and those of its bases, the nearest first."""
+    kind = getattr(faults, name, None) or getattr(errors, name, None)
+    if not isinstance(kind, type):
+        yield name
+        return
+    for one in kind.__mro__:
+        yield one.__name__
+        if one is errors.TrialError:
+            return
+
+
+def unknown_names(names: Iterable[str]) -> list[str]:
+    """Names that no fault of ours has, which are likely misspelt."""
+    modules = (faults, errors)
+    return [name for name in names if not any(hasattr(one, name) for one in modules)]
+
+
+def _deciding(result: TrialResult) -> list[Fault]:
+    """What went wrong, but for the verdict on an agent that could not work."""
+    found = [fault for work in result.works for fault in work.faults]
+    if result.category == "agent":
+        return [fault for fault in found if fault.phase != "verifier"]
+    return found
+
+
+def _has_worked(result: TrialResult) -> bool:
+    return any("agent" in work.timings for work in result.works)
