@@ -180,6 +180,7 @@ def _responses_event(answer: Answer, body: Json) -> None:
         answer.asks_for_tool |= _at(body, "item").get("type") in _TOOL_ITEMS
     elif kind in ("response.completed", "response.incomplete", "response.failed"):
         _response(answer, _at(body, "response"))
+        answer.finished = True
 
 
 def _response(answer: Answer, body: Json) -> None:
@@ -190,7 +191,7 @@ def _response(answer: Answer, body: Json) -> None:
     answer.error = answer.error or _error(body)
     if body.get("status") == "failed" and not answer.error:
         answer.error = "the response failed"
-    answer.finished = True
+    answer.finished = isinstance(body.get("output"), list)
 
 
 def _messages_event(answer: Answer, body: Json) -> None:

@@ -132,6 +132,8 @@ class CallSummary:
         error: More on a failure.
         asks_for_tool: Whether the model asked for a tool.
         conversation: The same for calls of one conversation.
+        offers_tools: Whether the agent offered the model tools: calls for a title do not.
+        duration_sec: From the request to the end.
     """
 
     outcome: Outcome
@@ -140,3 +142,5 @@ class CallSummary:
     error: str = ""
     asks_for_tool: bool = False
     conversation: str = ""
+    offers_tools: bool = False
+    duration_sec: float = 0.0

@@ -160,7 +160,7 @@ class ModelGateway:
         if self._prices.price(provider.name, name, is_official=is_official) is None:
             raise OptionError(
                 f"the cost is limited, and no price is known for {provider.name}/{name}. "
-                "Give its price in a table of your own, or limit calls or tokens instead"
+                "Give its price in a table of your own (--harbor-prices), or limit calls or tokens"
             )
 
     def _forget(self, session: GatewaySession) -> None:

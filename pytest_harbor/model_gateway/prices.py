@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+import tomli
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from pytest_harbor.errors import OptionError
 from pytest_harbor.model_gateway.tokens import TokenCount
+from pytest_harbor.task.position import TomlPositions
 
 _PER_MILLION = 1_000_000
 _RELEASE = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2}|latest)")
@@ -67,6 +68,9 @@ class Price(BaseModel):
         return total / _PER_MILLION
 
 
+_TABLE = TypeAdapter(dict[str, Price])
+
+
 class Prices:
     """Prices by model: the user's, and below them those that came with this package."""
 
@@ -83,7 +87,8 @@ class Prices:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
-            raise OptionError(f"{path}: the prices cannot be read: {error}") from None
+            reason = getattr(error, "strerror", None) or error
+            raise OptionError(f"{path}: the prices cannot be read: {reason}") from None
         return cls(_parsed(text, str(path)))
 
     def price(self, provider: str, model: str, *, is_official: bool) -> Price | None:
@@ -117,10 +122,21 @@ def _listed() -> Mapping[str, Price]:
 
 def _parsed(text: str, where: str) -> dict[str, Price]:
     try:
-        tables = tomllib.loads(text)
-        return {name: Price.model_validate(table) for name, table in tables.items()}
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise OptionError(
-            f"{where}: not a table of prices: {error}. Expected "
-            '["provider/model"] with input and output in US dollars per million tokens'
-        ) from None
+        tables = tomli.loads(text)
+    except tomli.TOMLDecodeError as error:
+        raise _no_prices(f"{where}:{error.lineno}", f"not TOML: {error.msg}") from None
+    try:
+        return _TABLE.validate_python(tables)
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        line = TomlPositions(text).line(problem["loc"])
+        field = "".join(f"[{part!r}]" for part in problem["loc"])
+        place = where if line is None else f"{where}:{line}"
+        raise _no_prices(place, f"{field}: {problem['msg']}") from None
+
+
+def _no_prices(place: str, found: str) -> OptionError:
+    return OptionError(
+        f"{place}: not a table of prices: {found}. Expected "
+        '["provider/model"] with input and output in US dollars per million tokens'
+    )

@@ -22,7 +22,11 @@ Redact = Callable[[str], str]
 
 
 class CallRecord:
-    """A file of calls. Used from one thread alone."""
+    """A file of calls. Used from one thread alone.
+
+    Attributes:
+        fault: Why calls are missing in it; empty: none is.
+    """
 
     def __init__(self, path: Path, redact: Redact) -> None:
         """Begin a record.
@@ -37,12 +41,16 @@ class CallRecord:
         self._size = 0
         self._refusals = 0
         self._history = History()
+        self.fault = ""
 
     def add(self, call: Call) -> CallSummary:
-        """Write a call down, and let go of its bodies."""
+        """Write a call down, and let go of its bodies; it counts where that fails, too."""
+        conversation, offers_tools = "", False
         try:
-            body, conversation = self._request(call)
+            body, conversation, offers_tools = self._request(call)
             self._write(call, body)
+        except OSError as error:
+            self.fault = f"calls are missing in it: {error.strerror}"
         finally:
             call.request.close()
             call.response.close()
@@ -53,6 +61,8 @@ class CallRecord:
             self._redact(call.error),
             call.answer.asks_for_tool,
             conversation,
+            offers_tools,
+            call.duration_sec,
         )
 
     def close(self) -> None:
@@ -67,11 +77,13 @@ class CallRecord:
             if self._refusals > REFUSALS_RECORDED:
                 return
         entry = _head(call)
-        if self._size < RECORD_CAP:
-            entry |= {"request": body, "response": _response(call)}
-        else:
-            entry["note"] = "the record is full: bodies are left out"
-        self._write_line(entry)
+        if self._size >= RECORD_CAP:
+            self._write_line({**entry, "note": "the record is full: bodies are left out"})
+            return
+        try:
+            self._write_line({**entry, "request": body, "response": _response(call)})
+        except RecursionError:
+            self._write_line({**entry, "note": "bodies are nested too deeply, and left out"})
 
     def _write_line(self, entry: dict[str, Any]) -> None:
         line = json.dumps(entry)
@@ -86,15 +98,16 @@ class CallRecord:
         self._file.write(data)
         self._size += len(data)
 
-    def _request(self, call: Call) -> tuple[Any, str]:
+    def _request(self, call: Call) -> tuple[Any, str, bool]:
         text = call.request.read()
         try:
             body = json.loads(text)
+            if not isinstance(body, dict):
+                return body, "", False
+            offers_tools = bool(body.get("tools") or body.get("functions"))
+            return *self._history.fold(call.number, body), offers_tools
         except (ValueError, RecursionError):
-            return _text(text, call.request.dropped), ""
-        if not isinstance(body, dict):
-            return body, ""
-        return self._history.fold(call.number, body)
+            return _text(text, call.request.dropped), "", False
 
 
 def _head(call: Call) -> dict[str, Any]:

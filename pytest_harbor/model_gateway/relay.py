@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -108,10 +107,8 @@ async def _pass_on(
     if not outgoing.hold_back_usage and "Content-Encoding" not in answer.headers:
         response.content_length = answer.content_length
     await response.prepare(request)
-    reader = (StreamReader if call.is_stream else BodyReader)(call.route.operation)
-    call.answer = reader.answer
     try:
-        async with aclosing(_pieces(call, outgoing, answer, reader)) as pieces:
+        async with aclosing(_pieces(call, outgoing, answer)) as pieces:
             async for piece in pieces:
                 async with asyncio.timeout(SLOW_CLIENT_SEC):
                     await response.write(piece)
@@ -130,14 +127,16 @@ async def _pieces(
     call: Call,
     outgoing: Outgoing,
     answer: aiohttp.ClientResponse,
-    reader: StreamReader | BodyReader,
 ) -> AsyncGenerator[bytes, None]:
     """The answer's bytes for the client; the call knows afterwards how it ended."""
     mask = KeyMask(outgoing.keys)
-    held = UsageFilter() if outgoing.hold_back_usage and call.is_stream else None
+    reader, held = _readers(call, outgoing)
     try:
         async for received in answer.content.iter_any():
-            call.note_first_byte()
+            if call.first_byte_sec is None:
+                call.note_first_byte()
+                call.is_stream = call.is_stream or _looks_like_events(call, received)
+                reader, held = _readers(call, outgoing)
             piece = mask.feed(received)
             call.response.write(piece)
             reader.feed(piece)
@@ -160,6 +159,20 @@ async def _pieces(
     if out:
         yield out
     _conclude(call, reader)
+
+
+def _readers(
+    call: Call, outgoing: Outgoing
+) -> tuple[StreamReader | BodyReader, UsageFilter | None]:
+    """What reads the answer, and what holds its counts back."""
+    reader = (StreamReader if call.is_stream else BodyReader)(call.route.operation)
+    call.answer = reader.answer
+    return reader, UsageFilter() if outgoing.hold_back_usage and call.is_stream else None
+
+
+def _looks_like_events(call: Call, piece: bytes) -> bool:
+    """Whether this is a stream whatever its type says: clients go by what they asked for."""
+    return call.streams and piece.lstrip().startswith((b"data:", b"event:", b":"))
 
 
 def _conclude(call: Call, reader: StreamReader | BodyReader) -> None:
@@ -205,8 +218,3 @@ def _proxy(url: str) -> str | None:
     if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
         return None
     return getproxies().get(parts.scheme)
-
-
-def dump(body: object) -> bytes:
-    """A body as it goes on: there is one reading of it."""
-    return json.dumps(body, separators=(",", ":")).encode()

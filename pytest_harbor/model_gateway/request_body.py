@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any, NoReturn
 
 from pytest_harbor.model_gateway.hosted import UnrestrictableError, restrict
@@ -23,7 +24,9 @@ def parse_body(data: bytes) -> Json:
         BodyError: It is none.
     """
     try:
-        body = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
+        body = json.loads(
+            data.decode("utf-8"), parse_constant=_refuse_constant, parse_float=_finite
+        )
     except (ValueError, RecursionError) as error:
         raise BodyError(f"the request's body is not JSON: {error}") from None
     if not isinstance(body, dict):
@@ -64,6 +67,25 @@ def with_usage(body: Json) -> Json:
     options = body.get("stream_options")
     kept = options if isinstance(options, dict) else {}
     return {**body, "stream_options": {**kept, "include_usage": True}}
+
+
+def dump(body: Json) -> bytes:
+    """A body as it goes on: there is one reading of it.
+
+    Raises:
+        BodyError: It is nested too deeply.
+    """
+    try:
+        return json.dumps(body, separators=(",", ":")).encode()
+    except RecursionError:
+        raise BodyError("the request's body is nested too deeply") from None
+
+
+def _finite(word: str) -> float:
+    value = float(word)
+    if not isfinite(value):
+        raise ValueError(f"{word} is too large a number")
+    return value
 
 
 def _refuse_constant(word: str) -> NoReturn:

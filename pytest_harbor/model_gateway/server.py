@@ -11,11 +11,12 @@ from aiohttp import web
 from pytest_harbor.model_gateway.call import Call
 from pytest_harbor.model_gateway.providers import Provider, Upstream
 from pytest_harbor.model_gateway.refusal import Refusal
-from pytest_harbor.model_gateway.relay import Outgoing, dump, relay
+from pytest_harbor.model_gateway.relay import Outgoing, relay
 from pytest_harbor.model_gateway.request_body import (
     BodyError,
     Json,
     asks_for_usage,
+    dump,
     parse_body,
     prepare_body,
     with_usage,
@@ -86,6 +87,13 @@ class AgentServer:
                 is_limit = error.refusal.code == "harbor_limit_reached"
                 call.outcome, call.error = ("limit" if is_limit else "gateway"), str(error)
             return _refused(error.refusal, route.wire)
+        except ConnectionError:
+            raise  # the agent's side is gone
+        except Exception as error:
+            # Whatever broke here, it was not the agent.
+            call.outcome = "unreachable"
+            call.error = f"the gateway failed ({type(error).__name__})"
+            raise
         finally:
             session.body_bytes -= reserved
             session.write_down(call)
@@ -124,17 +132,20 @@ async def _outgoing(
         changed, call.changes = prepare_body(
             call.route, body, session.policy, filters_hold=upstream.is_official
         )
+        hold_back = not asks_for_usage(call.route, changed)
+        if hold_back:
+            changed = with_usage(changed)
+        is_same = changed is body and _may_be_read_twice(session)
+        sent = data if is_same else dump(changed)
     except BodyError as error:
         raise RefusedError(Refusal(400, f"pytest-harbor: {error}", "harbor_refused")) from None
-    hold_back = not asks_for_usage(call.route, changed)
-    if hold_back:
-        changed = with_usage(changed)
-    # Under a restriction there must be one reading of the body: no key twice, no odd text.
-    limits = session.limits
-    is_free = session.policy.is_open and limits.models is None and limits.max_cost_usd is None
-    is_same = changed is body and is_free
-    sent = data if is_same else dump(changed)
     return Outgoing(upstream, request.method, sent, hold_back, session.keys)
+
+
+def _may_be_read_twice(session: GatewaySession) -> bool:
+    """Under a restriction there must be one reading of a body: no key twice, no odd text."""
+    limits = session.limits
+    return session.policy.is_open and limits.models is None and limits.max_cost_usd is None
 
 
 def _describe(call: Call, body: Json) -> None:

@@ -45,9 +45,9 @@ class GatewaySession:
     Attributes:
         token: What the agent has in place of a key; worthless outside of this trial.
         model: The model as the user named it.
-        policy: What the agent may reach; may be replaced between two phases.
-        on_limit: Called once, in a thread of its own, with the limit in words, when the agent
-            asks for more than it may.
+        policy: What the agent may reach.
+        on_limit: Called once in an agent's work, in a thread of its own, with the limit in words,
+            when the agent asks for more than it may.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class GatewaySession:
         self._usage = SessionUsage()
         self._summaries: list[CallSummary] = []
         self._limit: str | None = None
+        self._has_told = False
         self._numbers = 0
         self._in_flight = 0
         self._spent_tokens = 0
@@ -123,6 +124,11 @@ class GatewaySession:
         with self._lock:
             return self._limit
 
+    @property
+    def record_fault(self) -> str:
+        """Why calls are missing in the record; empty: none is."""
+        return self._record.fault
+
     def settle(self, timeout_sec: float = 1.0) -> None:
         """Wait for calls to be counted whose answers have just left; longer ones go on."""
         if not self.is_closed:
@@ -130,8 +136,20 @@ class GatewaySession:
             waiting.result()
             self._writer.submit(int).result()  # what was handed in before is written by then
 
+    def begin_work(self, policy: NetworkPolicy) -> None:
+        """An agent is about to work, as in the next of several steps: what came before is over.
+
+        Args:
+            policy: What it may reach.
+        """
+        self.settle()
+        self.policy = policy
+        with self._lock:
+            self._summaries.clear()
+            self._has_told = False
+
     def verdict(self) -> SessionVerdict:
-        """What the calls say of the agent's work; best asked after ``close``."""
+        """What the calls say of the agent's work since ``begin_work``."""
         self.settle()
         with self._lock:
             return judge(self._summaries, self._limit)
@@ -237,7 +255,7 @@ class GatewaySession:
 
     def _stop(self, reached: str) -> None:
         with self._lock:
-            is_first, self._limit = self._limit is None, reached
+            is_first, self._has_told, self._limit = not self._has_told, True, reached
         if is_first and self.on_limit is not None:
             threading.Thread(target=self.on_limit, args=(reached,), daemon=True).start()
 

@@ -14,10 +14,19 @@ from dataclasses import dataclass
 from typing import Literal
 
 from pytest_harbor.model_gateway.call import PROVIDER_FAILURES, CallSummary
+from pytest_harbor.model_gateway.error_words import (
+    fault_in_words,
+    is_of_the_work,
+    setting_at_fault,
+)
 
 Kind = Literal["worked", "never_called", "provider_failed", "limit"]
 
-_USED_UP = ("credit balance", "insufficient_quota", "exceeded your current quota", "usage limit")
+_OF_A_REQUEST = frozenset({400, 409, 413, 422})
+"""Statuses of a request that is wrong."""
+_PATIENCE_SEC = 30.0
+"""An agent that has waited so long for an answer's first byte has got none from the provider."""
+
 _BY_STATUS = {
     401: "AgentAuthenticationError",
     402: "ApiUsageLimitError",
@@ -32,7 +41,6 @@ _BY_OUTCOME = {
     "unreachable": "NetworkConnectionError",
     "cut": "ApiConnectionClosedError",
     "stalled": "ApiResponseStalledError",
-    "error_event": "ApiOverloadedError",
 }
 _IN_WORDS = {
     "refused": "the provider refused the call",
@@ -78,20 +86,44 @@ def judge(calls: Sequence[CallSummary], limit: str | None = None) -> SessionVerd
     if not asked:
         return _never_called(calls)
     decisive = [call for call in asked if call.outcome != "client_gone"]
-    if not decisive or not _is_failure(decisive[-1]) or _had_finished(decisive):
+    if not decisive:
+        return _never_answered(asked)
+    was_answered = any(call.outcome == "ok" for call in decisive)
+    counting = _of_the_work(decisive, was_answered)
+    if not _is_failure(counting[-1], was_answered) or _had_finished(counting):
         return SessionVerdict("worked")
-    return _failed(decisive[-1])
+    return _failed(counting[-1])
 
 
-def _is_failure(call: CallSummary) -> bool:
-    """Whether the provider is to blame: a request that is wrong or too long is the agent's."""
-    if call.outcome == "refused" and call.status in (400, 409, 413, 422):
-        return _is_used_up(call)
-    return call.outcome in PROVIDER_FAILURES
+def _of_the_work(calls: list[CallSummary], was_answered: bool) -> list[CallSummary]:
+    """The calls up to the last that counts: a title that comes late tells nothing of the work."""
+    working = [call.conversation for call in calls if call.offers_tools]
+    if not working:
+        return calls
+    counting = (
+        at
+        for at, call in enumerate(calls, 1)
+        if call.offers_tools or call.conversation == working[-1] or _is_failure(call, was_answered)
+    )
+    return calls[: max(counting)]
 
 
-def _is_used_up(call: CallSummary) -> bool:
-    return any(word in call.error.lower() for word in _USED_UP)
+def _is_failure(call: CallSummary, was_answered: bool) -> bool:
+    """Whether the provider is to blame, or what the user has set: a request may be the agent's.
+
+    Args:
+        call: The call.
+        was_answered: Whether any was: a provider that finds fault with every request from the
+            first one on takes none of this agent's.
+    """
+    if call.outcome not in PROVIDER_FAILURES:
+        return False
+    if call.outcome == "refused" and call.status in _OF_A_REQUEST:
+        if setting_at_fault(call.error):
+            return True
+        return not was_answered and call.status != 413 and not is_of_the_work(call.error)
+    in_words = call.outcome == "error_event" or (call.outcome == "refused" and call.status == 403)
+    return not (in_words and is_of_the_work(call.error))
 
 
 def _had_finished(calls: Sequence[CallSummary]) -> bool:
@@ -119,6 +151,15 @@ def _never_called(calls: Sequence[CallSummary]) -> SessionVerdict:
     return SessionVerdict("never_called", True, "AgentUnableError", reason)
 
 
+def _never_answered(calls: Sequence[CallSummary]) -> SessionVerdict:
+    """The agent waited for no call's end."""
+    last = calls[-1]
+    if any(call.status for call in calls) or last.duration_sec < _PATIENCE_SEC:
+        return SessionVerdict("worked")
+    reason = f"the provider had not answered after {last.duration_sec:.0f} s"
+    return SessionVerdict("provider_failed", True, "ApiResponseStalledError", reason)
+
+
 def _failed(call: CallSummary) -> SessionVerdict:
     reason = _IN_WORDS.get(call.outcome, "the provider failed")
     if call.outcome == "refused":
@@ -129,9 +170,9 @@ def _failed(call: CallSummary) -> SessionVerdict:
 
 
 def _fault(call: CallSummary) -> str:
-    if _is_used_up(call):
-        return "ApiUsageLimitError"
+    if call.outcome == "error_event":
+        return fault_in_words(call.error) or "ApiInternalServerError"
     if call.outcome == "refused":
         fallback = "ApiInternalServerError" if call.status >= 500 else "UnknownApiError"
-        return _BY_STATUS.get(call.status, fallback)
+        return setting_at_fault(call.error) or _BY_STATUS.get(call.status, fallback)
     return _BY_OUTCOME.get(call.outcome, "UnknownApiError")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_harbor.agent.base import Agent, AgentContext
@@ -19,10 +20,11 @@ from pytest_harbor.environment.base import Environment
 from pytest_harbor.errors import HarborError, OptionError
 from pytest_harbor.model_gateway import load
 from pytest_harbor.model_gateway.limits import SessionLimits
+from pytest_harbor.model_gateway.prices import Prices
 from pytest_harbor.model_gateway.providers import KNOWN, Provider, Providers
 from pytest_harbor.result.work import Work
 from pytest_harbor.task.endpoint import parse_endpoint
-from pytest_harbor.task.network import HOST_MACHINE, Endpoint, NetworkPolicy
+from pytest_harbor.task.network import HOST_MACHINE, Endpoint, NetworkPolicy, network_policy
 from pytest_harbor.trial.phases import Phases
 from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.trial.trajectory import fill_usage
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
 _BIND = "0.0.0.0"
 _LOOPBACK = "127.0.0.1"
 
-_gateways: dict[frozenset[tuple[str, str]], ModelGateway] = {}
+# Nothing that providers run but while an agent works under a policy that lets it.
+_NOTHING_HOSTED = network_policy("no-network")
+
+_gateways: dict[tuple[frozenset[tuple[str, str]], Path | None], ModelGateway] = {}
 
 
 class ModelAccess:
@@ -132,6 +137,7 @@ class GatewayAccess(ModelAccess):
         self._model = model
         self._limits = options.model_limits
         self._session: GatewaySession | None = None
+        self._record: TrialRecord | None = None
         self._environment: Environment | None = None
         self._context: AgentContext | None = None
         self._lock = threading.Lock()
@@ -148,10 +154,12 @@ class GatewayAccess(ModelAccess):
 
     def open(self, record: TrialRecord) -> None:
         """Let the trial in at the gateway."""
+        self._record = record
         self._session = self._gateway.open_session(
             model=self._model,
             record=record.path / "agent" / CALLS_FILE,
             limits=self._limits,
+            policy=_NOTHING_HOSTED,
             redact=record.redactor.text,
             on_limit=self._end_agent,
         )
@@ -161,7 +169,7 @@ class GatewayAccess(ModelAccess):
         """Take out what providers run themselves, unless the policy is public."""
         super().begin(environment, context, policy)
         assert self._session is not None
-        self._session.policy = policy
+        self._session.begin_work(policy)
         with self._lock:
             self._environment, self._context = environment, context
 
@@ -180,7 +188,10 @@ class GatewayAccess(ModelAccess):
         session = self._session
         if session is None:
             return
+        session.policy = _NOTHING_HOSTED
         verdict = session.verdict()
+        if session.record_fault and self._record is not None:
+            self._record.note(f"{CALLS_FILE}: {session.record_fault}")
         usage = session.usage.harbor_usage()
         fill_usage(work, _known(_since(usage, self._counted)))
         self._counted = usage
@@ -252,7 +263,8 @@ def model_access(
     _require_common_wire(agent, provider)
     if options.model_gateway == "off":
         return DirectAccess(provider, name, agent, options)
-    return GatewayAccess(_gateway(environment), provider, name, model, agent, options)
+    gateway = _gateway(environment, options.model_prices)
+    return GatewayAccess(gateway, provider, name, model, agent, options)
 
 
 def _require_no_gateway(agent: Agent, model: str | None, options: RunOptions) -> None:
@@ -298,13 +310,14 @@ VARIABLES = frozenset(_all_variables())
 """Variables that hold a provider's key or address: they stay on this machine."""
 
 
-def _gateway(environment: Mapping[str, str]) -> ModelGateway:
-    """This process's gateway for these keys, listening."""
-    identity = frozenset(environment.items())
+def _gateway(environment: Mapping[str, str], table: Path | None) -> ModelGateway:
+    """This process's gateway for these keys and prices, listening."""
+    identity = frozenset(environment.items()), table
     if identity not in _gateways:
-        gateway: ModelGateway = load().ModelGateway(Providers(environment), bind=_BIND)
-        gateway.start()
-        _gateways[identity] = gateway
+        prices = Prices() if table is None else Prices.from_file(table)
+        made: ModelGateway = load().ModelGateway(Providers(environment), bind=_BIND, prices=prices)
+        made.start()
+        _gateways[identity] = made
     return _gateways[identity]
 
 

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import re
+from base64 import b64encode
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from typing import AnyStr, BinaryIO, cast
+from urllib.parse import quote, quote_plus
 
 REDACTED = "[REDACTED]"
 MIN_SECRET_CHARS = 4
@@ -17,14 +21,16 @@ _COMMON_WORDS = frozenset({"true", "false", "null", "none"})
 _CHUNK = 64 * 1024
 _MAX_LINES = 200
 _MIN_LINE_CHARS = 16
+_MIN_ENCODED_CHARS = 8
+"""The middle of a shorter value in base64 occurs by chance."""
 
 
 class Redactor:
     """Replaces every known secret by ``[REDACTED]``.
 
-    A secret is known as it is and as JSON and Python write it; of one with many lines, each
-    long line is one. Where secrets overlap, all that belongs to any of them goes, and one
-    ``[REDACTED]`` stands for it.
+    A secret is known as it is and as JSON, Python, HTML, URLs and base64 write it; of one with
+    many lines, each long line is one. Where secrets overlap, all that belongs to any of them
+    goes, and one ``[REDACTED]`` stands for it.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -131,6 +137,37 @@ def _forms(secret: str) -> Iterator[str]:
     parts = [repr('"' + part)[2:-1] for part in secret.split("'")]
     yield "'".join(parts)
     yield "\\'".join(parts)
+    yield escape(secret)
+    yield escape(secret, quote=False)
+    yield from _url_forms(secret)
+    yield from _base64_forms(secret.encode("utf-8", "surrogateescape"))
+
+
+def _url_forms(secret: str) -> Iterator[str]:
+    """As the clients of several languages quote it."""
+    for form in (
+        quote(secret, safe="", errors="surrogateescape"),
+        quote(secret, safe="/", errors="surrogateescape"),
+        quote(secret, safe="!~*'()", errors="surrogateescape"),
+        quote_plus(secret, errors="surrogateescape"),
+    ):
+        yield form
+        yield re.sub("%..", lambda match: match[0].lower(), form)
+
+
+def _base64_forms(secret: bytes) -> Iterator[str]:
+    """What base64 makes of it, wherever in a text it stands, as behind the name of a user.
+
+    Three bytes are four characters: by where the secret begins among the three, there are three
+    forms, each without the characters that what stands before and behind has a part in.
+    """
+    if len(secret) < _MIN_ENCODED_CHARS:
+        return
+    for before in range(3):
+        bits = 8 * before, 8 * (before + len(secret))
+        text = b64encode(b"\0" * before + secret).decode()[-(-bits[0] // 6) : bits[1] // 6]
+        yield text
+        yield text.replace("+", "-").replace("/", "_")
 
 
 def _spans(data: AnyStr, secrets: Iterable[AnyStr]) -> Iterator[tuple[int, int]]:

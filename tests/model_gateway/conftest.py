@@ -2,9 +2,10 @@
 
 import json
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,59 @@ def rig(tmp_path: Path) -> Iterator[Callable[..., Rig]]:
             return Rig(model, gateway, session, record, hit, event)
 
         yield make
+
+
+class RawProvider:
+    """Answers every request with the same bytes, and ends the connection."""
+
+    def __init__(self, *pieces: bytes | float) -> None:
+        """Send these bytes; a number is a pause in seconds."""
+        self._pieces = pieces
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._over = threading.Event()
+
+    def __enter__(self) -> "RawProvider":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._over.set()
+        socket.create_connection(self._listener.getsockname()).close()
+        self._thread.join()
+        self._listener.close()
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def _serve(self) -> None:
+        while not self._over.is_set():
+            client, _ = self._listener.accept()
+            with client, suppress(OSError):
+                self._answer(client)
+
+    def _answer(self, client: socket.socket) -> None:
+        received = b""
+        while b"\r\n\r\n" not in received:
+            if not (piece := client.recv(65536)):
+                return
+            received += piece
+        head, _, body = received.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split()[0])
+        while len(body) < length:
+            body += client.recv(65536)
+        for piece in self._pieces:
+            if isinstance(piece, bytes):
+                client.sendall(piece)
+            else:
+                self._over.wait(piece)
+
+
+def raw_answer(body: bytes, *headers: str, kind: str = "application/json") -> bytes:
+    """An answer without a length: its end is the connection's."""
+    lines = ["HTTP/1.1 200 OK", f"Content-Type: {kind}", "Connection: close", *headers]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 @pytest.fixture(autouse=True)

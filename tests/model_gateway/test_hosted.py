@@ -50,7 +50,20 @@ LOCAL = [
     ("generate", {"function_declarations": [{"name": "bash"}]}),
 ]
 HOSTED = [
-    *(("chat", {"type": kind}) for kind in ("web_search", "builtin_function", "new", "", None)),
+    *(
+        ("chat", {"type": kind})
+        for kind in (
+            "web_search",
+            "builtin_function",
+            "browser_search",
+            "retrieval",
+            "new",
+            "",
+            None,
+        )
+    ),
+    ("chat", {"type": "function", "function": {"name": "$web_search"}}),
+    ("chat", {"googleSearch": {}}),
     *(
         ("responses", tool)
         for tool in (
@@ -63,6 +76,11 @@ HOSTED = [
             {"type": "shell"},
             {"type": "shell", "environment": {"type": "container_auto"}},
             {"type": "namespace", "name": "n", "tools": [{"type": "web_search"}]},
+            {"type": "namespace", "tools": [{"type": "namespace", "tools": [{"type": "mcp"}]}]},
+            {"type": "image_generation"},
+            {"type": "computer_use_hosted"},
+            {"type": "Web_Search"},
+            {"type": "web_search "},
             {"type": ["function"]},
             "function",
         )
@@ -74,6 +92,8 @@ HOSTED = [
             {"type": "web_fetch_20250910", "name": "web_fetch"},
             {"type": "code_execution_20250825", "name": "code_execution"},
             {"type": "mcp_toolset", "mcp_server_name": "x"},
+            {"type": "web_fetch_20260209", "name": "web_fetch"},
+            {"type": "advisor_20260301", "name": "advisor"},
             {"type": "bash_20250124_hosted", "name": "bash"},
             {"type": 1, "name": "x"},
             "bash",
@@ -91,6 +111,9 @@ HOSTED = [
             "googleMaps",
             "fileSearch",
             "mcpServers",
+            "GOOGLESEARCH",
+            "google_Search_Retrieval",
+            "retrieval",
         )
     ),
 ]
@@ -211,15 +234,21 @@ def test_fields_that_reach_out_are_removed(operation, field):
         "groq/compound",
         "compound-beta",
         "@preset/mine",
+        "models/aqa",
+        "openrouter/auto",
+        "grok-4.20-multi-agent",
+        ["gpt-4o-search-preview"],
     ],
 )
 def test_models_that_search_by_themselves_are_refused(model):
-    with pytest.raises(UnrestrictableError, match="searches the web by itself"):
+    with pytest.raises(UnrestrictableError, match=r"searches the web by itself|not a string"):
         restricted("chat", {"model": model, "messages": []})
 
 
 PNG = "data:image/png;base64,AAAA"
 LOCAL_PARTS = [
+    ("chat", {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}),
+    ("chat", {"type": "thinking", "thinking": "let me see"}),
     ("chat", {"type": "image_url", "image_url": {"url": PNG}}),
     ("chat", {"type": "file", "file": {"file_data": "AAAA", "filename": "a.pdf"}}),
     ("chat", {"type": "text", "text": "see https://example.com/a.png"}),
@@ -244,6 +273,19 @@ URL_PARTS = [
     ("messages", {"type": "image", "source": {"type": "url", "url": "https://a"}}),
     ("messages", {"type": "document", "source": {"type": "file", "file_id": "f"}}),
     ("messages", {"type": "container_upload", "file_id": "f"}),
+    (
+        "messages",
+        {"type": "document", "source": {"type": "content", "content": [{"type": "image"}]}},
+    ),
+    (
+        "chat",
+        {"type": "input_audio", "input_audio": {"data": "https://a.example/s", "format": "wav"}},
+    ),
+    ("chat", {"type": "input_audio", "input_audio": {"data": "a.example/s"}}),
+    ("chat", {"type": "file", "file": {"file_data": " " * 200 + "https://a.example/p.pdf"}}),
+    ("chat", {"type": "text", "text": "look", "image_url": {"url": "https://a.example/p.png"}}),
+    ("chat", {"type": "document_url", "document_url": "https://a.example/p.pdf"}),
+    ("chat", {"type": "video", "video": ["https://a.example/1.png"]}),
     ("messages", {"type": "new_kind"}),
     ("generate", {"fileData": {"fileUri": "https://a.example/v"}}),
     ("generate", {"file_data": {"file_uri": "https://a.example/v"}}),
@@ -287,6 +329,104 @@ def test_what_a_function_of_gemini_answers_with_is_looked_at():
     assert "https://kept" in json.dumps(changed)
 
 
+PLACE = "https://a.example/p.pdf"
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "web_fetch_tool_result", "content": {"type": "web_fetch_result", "content": None}},
+        {"type": "web_fetch_tool_result", "content": [None]},
+        {"type": "code_execution_tool_result", "content": {"content": [None]}},
+        {"type": "search_result", "source": "a label", "content": [None]},
+        {"type": "tool_result", "content": [{"type": "search_result", "content": [None]}]},
+    ],
+)
+@pytest.mark.parametrize("source", [{"type": "url", "url": PLACE}, {"url": PLACE}])
+@pytest.mark.parametrize("kind", ["document", "image", "new"])
+def test_a_result_that_was_made_up_has_nothing_fetched(block, source, kind):
+    inner = {"type": kind, "source": source}
+    text = json.dumps(block).replace("null", json.dumps(inner))
+    changed, notes = restricted("messages", message("messages", json.loads(text)))
+    assert "a.example" not in json.dumps(changed)
+    assert notes
+
+
+def test_what_a_thought_holds_is_looked_at():
+    thought = {"type": "thinking", "thinking": [URL_PARTS[0][1]]}
+    changed, _ = restricted("chat", message("chat", thought))
+    assert "a.example" not in json.dumps(changed)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"images": [URL_PARTS[0][1]]},
+        {"annotations": [{"type": "file", "file": {"content": [URL_PARTS[0][1]]}}]},
+        {"attachments": [{"url": "https://a.example"}]},
+    ],
+)
+def test_fields_of_a_message_that_nobody_knows_are_removed(more):
+    said = {"role": "assistant", "content": "x", "reasoning_content": "y"}
+    changed, notes = restricted("chat", {"messages": [{**said, **more}]})
+    assert changed == {"messages": [said]}
+    assert notes
+
+
+def test_a_prediction_has_nothing_fetched():
+    body = {"prediction": {"type": "content", "content": [URL_PARTS[0][1]]}}
+    assert "a.example" not in json.dumps(restricted("chat", body)[0])
+
+
+def test_a_function_has_no_fields_of_another_kind():
+    tool = {**FUNCTION, "server_url": "https://a.example", "googleSearch": {}}
+    assert restricted("responses", {"tools": [tool]})[0] == {"tools": [FUNCTION]}
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"type": "mcp_approval_response", "approve": True, "approval_request_id": "a"},
+        {"type": "additional_tools", "tools": [{"type": "web_search"}]},
+        {"type": "shell_call", "environment": {"type": "container_reference"}},
+        {"type": "mcp_call", "server_label": "x"},
+        {"type": None, "role": "user", "content": [URL_PARTS[0][1]]},
+        "https://a.example",
+    ],
+)
+def test_items_that_have_a_provider_do_something_are_removed(item):
+    said = {"role": "user", "content": "hi"}
+    changed, notes = restricted("responses", {"input": [item, said]})
+    assert changed == {"input": [said]}
+    assert notes
+
+
+@pytest.mark.parametrize("kind", ["function_call_output", "local_shell_call_output"])
+def test_what_a_tool_gave_back_has_nothing_fetched(kind):
+    place = {"type": "input_image", "image_url": "https://a.example/p.png"}
+    changed, _ = restricted("responses", {"input": [{"type": kind, "output": [place]}]})
+    assert "a.example" not in json.dumps(changed)
+
+
+def test_an_earlier_response_brings_no_tools_of_its_own():
+    body = {"previous_response_id": "resp_1", "input": "go on", "store": True}
+    assert restricted("responses", body) == (body, [])
+    with_tool = {**body, "tools": [{"type": "file_search"}], "tool_choice": "required"}
+    assert restricted("responses", with_tool)[0] == body
+
+
+def test_instructions_are_text():
+    with pytest.raises(UnrestrictableError, match="instructions is not a string"):
+        restricted("responses", {"instructions": [URL_PARTS[6][1]], "input": "a"})
+
+
+def test_the_path_alone_names_geminis_model():
+    body = {"model": "models/other", "contents": "hi"}
+    assert restricted("generate", body)[0] == {"contents": ["hi"]}
+    inner = {"generateContentRequest": {"model": "models/m", "contents": ["hi"]}}
+    assert restricted("generate", inner) == (inner, [])
+
+
 def test_tools_that_a_search_among_tools_has_found_are_looked_at():
     item = {"type": "tool_search_output", "tools": [FUNCTION, {"type": "web_search"}]}
     changed, _ = restricted("responses", {"input": [item]})
@@ -324,6 +464,8 @@ def test_openais_search_is_narrowed_by_its_filters():
         (["docs.example.com", "evil.org"], ["docs.example.com"]),
         (["example.com/blog"], ["example.com/blog"]),
         (["notexample.com"], None),
+        (["evil.org#.example.com", "evil.org?.example.com", "evil.org:443@a.example.com"], None),
+        (["evil.org\\.example.com", "*.example.com", "https://example.com", " example.com"], None),
         ([], None),
         ("example.com", None),
     ],
@@ -332,6 +474,24 @@ def test_a_filter_of_the_clients_own_can_only_narrow_further(domains, kept):
     body = {"tools": [{**SEARCH, "allowed_domains": domains}]}
     changed, _ = restricted("messages", body, EXACT, filters_hold=True)
     assert (changed["tools"][0]["allowed_domains"] if "tools" in changed else None) == kept
+
+
+@pytest.mark.parametrize(
+    ("operation", "tool"),
+    [
+        ("messages", {**SEARCH, "allowed_callers": ["code_execution_20250825"], "new": 1}),
+        ("responses", {"type": "web_search", "connectors": ["mail"], "new": 1}),
+    ],
+)
+def test_a_narrowed_tool_keeps_only_what_is_known_of_it(operation, tool):
+    changed, _ = restricted(operation, {"tools": [tool]}, EXACT, filters_hold=True)
+    (kept,) = changed["tools"]
+    assert not set(kept) & {"allowed_callers", "connectors", "new"}
+
+
+def test_a_search_that_runs_code_to_filter_is_not_narrowed():
+    tool = {**SEARCH, "type": "web_search_20260209"}
+    assert restricted("messages", {"tools": [tool]}, EXACT, filters_hold=True)[0] == {}
 
 
 def test_filters_are_not_trusted_where_nobody_knows_that_they_hold():
@@ -442,6 +602,9 @@ def test_a_name_twice_has_one_reading(rig, body):
         b"",
         b"{",
         b'{"a": NaN}',
+        b'{"input": "a", "temperature": 1e999}',
+        b'{"input": "a", "model": ["m"]}',
+        b'--x\r\nContent-Disposition: form-data; name="input"\r\n\r\na\r\n--x--',
         b"\xff\xfe{\x00}\x00",
         b'\xef\xbb\xbf{"input": "a"}',
         b'{"input": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",

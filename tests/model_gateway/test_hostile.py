@@ -1,5 +1,6 @@
 """Agents that do not keep to the rules get no further than the gateway."""
 
+import gzip
 import json
 import socket
 
@@ -8,6 +9,7 @@ import requests
 
 from pytest_harbor.model_gateway import connections, server
 from pytest_harbor.model_gateway.wire import find_route
+from pytest_harbor.task.network import network_policy
 
 from .conftest import PATHS, request
 
@@ -80,8 +82,24 @@ def test_tokens_of_two_trials_at_once_are_refused(rig, tmp_path):
         "/v1beta/models/m:batchGenerateContent",
         "/v1beta/cachedContents",
         "/v1/models",
+        *(
+            f"/v1/{name}"
+            for name in (
+                "batches", "containers", "conversations", "vector_stores", "assistants", "threads",
+                "skills", "agents", "sessions", "environments", "completions", "embeddings",
+                "realtime", "responses/compact", "responses/resp_1/cancel", "images/generations",
+                "fine_tuning/jobs", "organizations/api_keys", "search", "mcp",
+            )
+        ),
+        "/v1beta/interactions",
+        "/v1beta/files",
+        "/upload/v1beta/files",
+        "/v1beta/tunedModels/m:generateContent",
+        "/v1beta/models/m:asyncBatchEmbedContent",
+        "/v1beta/models/m:predictLongRunning",
+        "/v1beta/corpora",
     ],
-)
+)  # fmt: skip
 def test_other_paths_are_refused(rig, target):
     r = rig()
     data = head(r, f"POST {target} HTTP/1.1", "Content-Length: 2") + b"{}"
@@ -177,6 +195,28 @@ def test_connections_are_limited(rig, monkeypatch):
     finally:
         for one in open_ones:
             one.close()
+
+
+def test_a_hosted_tool_in_chunks_is_seen_all_the_same(rig):
+    r = rig(policy=network_policy("no-network"))
+    body = b'{"model": "m", "input": "a", "tools": [{"type": "web_search"}]}'
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in body) + b"0\r\n\r\n"
+    odd = ("Transfer-Encoding: chunked", "Content-Type: application/json; charset=utf-16")
+    answer = exchange(r, head(r, "POST /v1/responses?tools=web_search HTTP/1.1", *odd) + chunks)
+    assert answer.split(b" ")[1] == b"200"
+    (call,) = r.model.calls
+    assert call.body == {"model": "m", "input": "a"}
+    assert call.path == "/v1/responses"
+    assert call.headers["content-type"] == "application/json"
+
+
+def test_two_encodings_are_not_undone_behind_the_look(rig):
+    r = rig(policy=network_policy("no-network"))
+    body = gzip.compress(b'{"model": "m", "input": "a", "tools": [{"type": "web_search"}]}')
+    encodings = ("Content-Encoding: identity", "Content-Encoding: gzip")
+    line = head(r, "POST /v1/responses HTTP/1.1", f"Content-Length: {len(body)}", *encodings)
+    assert exchange(r, line + body).split(b" ")[1] in (b"400", b"415")
+    assert r.model.received == []
 
 
 def test_a_compressed_body_is_refused(rig):

@@ -122,3 +122,15 @@ def test_two_names_in_one_body_do_not_get_past_a_limit_by_name(rig):
 def test_a_limit_of_nothing_is_an_error(limits):
     with pytest.raises(OptionError, match="expected a number above 0"):
         SessionLimits(**limits)
+
+
+def test_a_limit_that_an_earlier_step_reached_ends_the_next_ones_agent_too(rig):
+    r = rig(limits=SessionLimits(max_calls=1))
+    r.call()
+    r.call()
+    assert r.limit_event.wait(10)
+    r.limit_event.clear()
+    r.session.begin_work(r.session.policy)
+    assert r.call().status_code == 400
+    assert r.limit_event.wait(10)
+    assert r.session.verdict().kind == "limit"

@@ -178,12 +178,23 @@ def test_the_users_prices_come_first(tmp_path):
     assert price("claude-sonnet-4-5-20250929", prices, is_official=False).output == 2
 
 
-@pytest.mark.parametrize("text", ["[a]\ninput = 1", "[a", "[a]\ninput = -1\noutput = 1", "a = 1"])
-def test_a_table_of_prices_that_is_none_is_an_error(tmp_path, text):
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("\n[a]\ninput = 1", r":2: .*\['a'\]\['output'\]: Field required"),
+        ("# my own\n[a", r":2: .*not TOML: "),
+        ("[a]\noutput = 1\ninput = -1", r":3: .*\['a'\]\['input'\]: .*greater than"),
+        ("[a]\ninput = 1\noutput = 1\noutptu = 1", r":4: .*\['outptu'\]"),
+        ("a = 1", r":1: .*\['a'\]: "),
+    ],
+)
+def test_a_table_of_prices_that_is_none_is_an_error_with_its_line(tmp_path, text, found):
     table = tmp_path / "prices.toml"
     table.write_text(text)
-    with pytest.raises(OptionError, match="not a table of prices"):
+    with pytest.raises(OptionError, match=r"prices\.toml" + found) as raised:
         Prices.from_file(table)
+    assert "not a table of prices" in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_cost_counts_each_kind_of_token_once():

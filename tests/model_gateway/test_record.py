@@ -7,6 +7,7 @@ import pytest
 from pytest_harbor.model_gateway import record
 from pytest_harbor.model_gateway.history import History
 from pytest_harbor.model_gateway.spool import IN_MEMORY, Spool
+from pytest_harbor.task.network import network_policy
 from tests.model_server import Turn, wires
 
 from .conftest import PATHS, request
@@ -159,6 +160,24 @@ def test_a_full_record_leaves_bodies_out(rig, monkeypatch):
     assert "request" in r.lines()[0]
     assert "request" not in r.lines()[1]
     assert r.lines()[1]["usage"]["n_output_tokens"] == 20
+
+
+@pytest.mark.parametrize("depth", [200, 330, 480, 900])
+def test_a_call_that_is_nested_deeply_is_recorded_all_the_same(rig, depth):
+    r = rig(policy=network_policy("no-network"))
+    deep = b'{"cache_control": ' * depth + b"1" + b"}" * depth
+    r.post(PATHS["messages"], b'{"model": "m", "messages": [], "metadata": ' + deep + b"}")
+    (line,) = r.lines()
+    assert line["outcome"] in ("ok", "gateway")
+    assert r.session.verdict().kind == ("worked" if line["outcome"] == "ok" else "never_called")
+
+
+def test_a_record_that_cannot_be_written_says_so_and_calls_count(rig):
+    r = rig(Turn(status=401))
+    r.record.parent.write_text("a file in the folder's place")
+    r.call()
+    assert r.session.verdict().fault == "AgentAuthenticationError"
+    assert "calls are missing" in r.session.record_fault
 
 
 def test_a_long_body_is_kept_in_part_and_says_so():

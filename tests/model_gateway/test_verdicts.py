@@ -108,6 +108,78 @@ def test_a_provider_out_of_reach_was_not_the_agent(rig):
     assert r.session.usage.refused_calls == 1
 
 
+# -- words, where the status tells nothing -----------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "fault"),
+    [
+        (400, "API key not valid. Please pass a valid API key.", "AgentAuthenticationError"),
+        (400, "Incorrect API key provided: ab***cd", "AgentAuthenticationError"),
+        (400, "This organization has been disabled.", "AgentAuthenticationError"),
+        (400, "User location is not supported for the API use.", "AgentAuthenticationError"),
+        (400, "The requested model 'gpt-9' does not exist.", "ModelNotFoundError"),
+        (400, "some/thing is not a valid model ID", "ModelNotFoundError"),
+        (422, "Invalid model: large", "ModelNotFoundError"),
+        (400, "You have reached your specified API usage limits.", "ApiUsageLimitError"),
+        (429, "You exceeded your current quota", "ApiUsageLimitError"),
+    ],
+)
+@pytest.mark.parametrize("before", [[], [CallSummary("ok", 200)]])
+def test_what_the_user_has_set_is_not_the_agents_doing(status, error, fault, before):
+    verdict = judge([*before, CallSummary("refused", status, error=error)])
+    assert (verdict.is_unable, verdict.fault) == (True, fault)
+    assert error in verdict.reason
+
+
+@pytest.mark.parametrize("before", [[], [CallSummary("ok", 200)]])
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, "This model's maximum context length is 8192 tokens"),
+        (400, "prompt is too long: 210000 tokens > 200000 maximum"),
+        (413, "Request exceeds the maximum size"),
+        (400, "Your request was rejected by the safety system"),
+        (403, "Your chosen model requires moderation and your input was flagged"),
+    ],
+)
+def test_a_request_that_no_model_would_answer_is_the_agents(before, status, error):
+    assert judge([*before, CallSummary("refused", status, error=error)]).kind == "worked"
+
+
+def test_a_context_that_is_full_is_the_agents_within_a_stream_too():
+    error = "context_length_exceeded: Your input exceeds the context window of this model"
+    assert judge([CallSummary("error_event", 200, error=error)]).kind == "worked"
+
+
+@pytest.mark.parametrize("status", [400, 409, 422])
+def test_a_provider_that_takes_no_request_at_all_was_not_the_agent(status):
+    refused = CallSummary("refused", status, error="Unsupported parameter: 'max_tokens'")
+    assert judge([refused, refused]).is_unable
+    assert judge([CallSummary("ok", 200), refused]).kind == "worked"
+
+
+@pytest.mark.parametrize(
+    ("error", "fault"),
+    [
+        ("overloaded_error: Overloaded", "ApiOverloadedError"),
+        ("rate_limit_exceeded: slow down", "ApiRateLimitError"),
+        ("server_error: The server had an error", "ApiInternalServerError"),
+        ("insufficient_quota: no credit", "ApiUsageLimitError"),
+    ],
+)
+def test_an_error_within_a_stream_is_named_by_its_words(error, fault):
+    assert judge([CallSummary("error_event", 200, error=error)]).fault == fault
+
+
+def test_a_provider_that_never_answers_was_not_the_agent():
+    waited = CallSummary("client_gone", duration_sec=600.0)
+    verdict = judge([waited, waited])
+    assert (verdict.is_unable, verdict.fault) == (True, "ApiResponseStalledError")
+    assert judge([CallSummary("client_gone", duration_sec=1.0)]).kind == "worked"
+    assert judge([CallSummary("client_gone", 200, duration_sec=600.0)]).kind == "worked"
+
+
 # -- side calls -------------------------------------------------------------------
 
 MAIN = {"model": "big", "conversation": "a"}
@@ -145,3 +217,36 @@ def test_a_limit_leaves_an_honest_reward():
     verdict = judge([TOOL, CallSummary("limit", 400, **MAIN)], "limit of 1 model calls")
     assert (verdict.kind, verdict.is_unable) == ("limit", False)
     assert "limit of 1 model calls" in verdict.reason
+
+
+def test_a_title_that_comes_late_tells_nothing_of_the_work():
+    cut = CallSummary("cut", 200, offers_tools=True, **MAIN)
+    title = CallSummary("ok", 200, model="small", conversation="b")
+    assert judge([cut, title]).is_unable
+    assert judge([CallSummary("ok", 200, offers_tools=True, **MAIN), title]).kind == "worked"
+
+
+def test_a_conversation_that_goes_on_without_tools_got_over_a_failure():
+    cut = CallSummary("cut", 200, offers_tools=True, **MAIN)
+    assert judge([cut, CallSummary("ok", 200, **MAIN)]).kind == "worked"
+
+
+def test_whether_a_call_offers_tools_is_read_from_it(rig):
+    r = rig(Turn(text="a b c d", fault="early_end"), Turn(text="A title"))
+    tool = {"name": "bash", "description": "d", "input_schema": {"type": "object"}}
+    r.call("messages", stream=True, tools=[tool])
+    r.call("messages", stream=True, messages=[{"role": "user", "content": "Name it"}])
+    assert r.session.verdict().fault == "ApiConnectionClosedError"
+
+
+# -- steps ------------------------------------------------------------------------
+
+
+def test_each_step_is_judged_by_its_own_calls(rig):
+    r = rig(Turn(status=401), Turn(text="done"))
+    r.call("messages")
+    assert r.session.verdict().is_unable
+    r.session.begin_work(r.session.policy)
+    assert r.session.verdict().kind == "never_called"
+    r.call("messages")
+    assert r.session.verdict().kind == "worked"

@@ -61,6 +61,7 @@ def test_defaults(resolved, project):
         max_calls=None,
         max_tokens=None,
         max_cost_usd=None,
+        prices=None,
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.attempts = 2
@@ -411,3 +412,25 @@ def test_an_option_that_is_not_built_is_refused(project):
     result = project.run("--harbor-resume")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*unrecognized arguments: --harbor-resume*"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "prices.toml: the prices cannot be read: No such file or directory"),
+        ('["openai/m"]\ninput = 1\n', "prices.toml:1: not a table of prices: *'output'*"),
+        ("\n[openai\n", "prices.toml:2: not a table of prices: not TOML: *"),
+    ],
+)
+def test_prices_that_cannot_be_read_are_one_error_with_file_and_line(project, text, said):
+    if text is not None:
+        (project.path / "prices.toml").write_text(text)
+    run = project.run("--harbor-prices=prices.toml")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines([f"*--harbor-prices: *{said}*"])
+
+
+def test_prices_may_stand_in_the_ini_file(project, resolved):
+    (project.path / "prices.toml").write_text('["openai/m"]\ninput = 1\noutput = 2\n')
+    found = resolved("-o", "harbor_prices=prices.toml")
+    assert found.prices == project.path / "prices.toml"

@@ -4,7 +4,11 @@ import io
 import itertools
 import json
 import os
+import re
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Iterable
+from html import escape
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
@@ -141,6 +145,33 @@ def test_a_secret_is_known_however_python_and_json_write_it(write, around: str) 
     text = redactor.text(write(f"{around}{AWKWARD}end"))
     assert f"{REDACTED}end" in text
     assert not any(word in text for word in ("it", "so", "odd"))
+
+
+ENCODINGS = {
+    "url": lambda text: quote(text, safe=""),
+    "url's path": quote,
+    "form": quote_plus,
+    "lower case": lambda text: re.sub("%..", lambda found: found[0].lower(), quote(text, safe="")),
+    "html": escape,
+    "base64": lambda text: b64encode(text.encode()).decode(),
+    "base64 in a url": lambda text: urlsafe_b64encode(text.encode()).decode(),
+}
+
+
+@pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
+@pytest.mark.parametrize("before", ["", "user:", "a", "ab"])
+def test_a_secret_is_known_in_what_encodes_it(encode, before: str) -> None:
+    secret = "k<e>y/with=odd+signs?\x7f and more"
+    text = encode(f"{before}{secret}:end")
+    cleaned = Redactor([secret]).text(f"Basic {text}, then")
+    assert REDACTED in cleaned
+    # What is left is less than four characters of each side of it.
+    assert len(cleaned) - len(REDACTED) <= len(f"Basic , then{encode(before)}{encode(':end')}") + 8
+
+
+def test_short_values_are_not_looked_for_in_base64() -> None:
+    text = b64encode(b"swordfish").decode()
+    assert Redactor(["sword"]).text(text) == text
 
 
 def test_each_long_line_of_a_secret_is_one() -> None:

@@ -53,6 +53,7 @@ def restrict(
         UnrestrictableError: It cannot be made to fit; the message says why.
     """
     restriction = Restriction(policy, filters_hold)
-    refuse_search_model(route.model or body.get("model"))
+    for model in (route.model, body.get("model")):
+        refuse_search_model(model)
     changed: dict[str, Any] = _BY_OPERATION[route.wire, route.operation](body, restriction)
     return (changed, restriction.notes) if restriction.notes else (body, [])

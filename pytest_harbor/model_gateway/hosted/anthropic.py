@@ -30,11 +30,15 @@ _LOCAL_TOOLS = re.compile(
     r"|(?:bash|text_editor|computer|memory)_\d{8}"
     r"|tool_search_tool_(?:regex|bm25)(?:_\d{8})?"
 )
-_FILTERED_TOOLS = re.compile(r"web_(?:search|fetch)_\d{8}")
-_LOCAL_BLOCKS = words(
-    "text tool_use thinking redacted_thinking search_result compaction tool_reference "
-    "server_tool_use"
+# Later ones run code at the provider as well, to filter what they found.
+_FILTERED_TOOLS = frozenset({"web_search_20250305", "web_fetch_20250910"})
+_FILTERED_FIELDS = words(
+    "type name max_uses user_location citations max_content_tokens cache_control"
 )
+_LOCAL_BLOCKS = words(
+    "text tool_use thinking redacted_thinking compaction tool_reference server_tool_use"
+)
+_NESTED_BLOCKS = frozenset({"search_result"})
 _RESULTS = re.compile(r"[a-z_]+_tool_result")
 _LOCAL_SOURCES = frozenset({"base64", "text"})
 
@@ -76,13 +80,14 @@ def _restrict_tool(tool: Any, restriction: Restriction) -> Any:
     if isinstance(tool, dict) and (kind or "type" not in tool or tool["type"] is None):
         if _LOCAL_TOOLS.fullmatch(kind):
             return _without_hosted_callers(tool, restriction)
-        if _FILTERED_TOOLS.fullmatch(kind):
+        if kind in _FILTERED_TOOLS:
             domains = narrowed_domains(
                 restriction, tool.get("allowed_domains"), tool.get("blocked_domains")
             )
             if domains:
                 restriction.note("narrowed to the allowlist the tool", kind)
-                return {**without(tool, "blocked_domains"), "allowed_domains": domains}
+                kept = {name: tool[name] for name in tool if name in _FILTERED_FIELDS}
+                return {**kept, "allowed_domains": domains}
     restriction.note("removed the tool", kind or tool)
     return None
 
@@ -120,8 +125,10 @@ def _restrict_block(block: Any, restriction: Restriction) -> Any:
             block.get("content"), lambda value: _restrict_block(value, restriction)
         )
         return {**block, "content": content} if "content" in block else block
-    if kind in _LOCAL_BLOCKS or (kind and _RESULTS.fullmatch(kind)):
+    if kind in _LOCAL_BLOCKS:
         return block
+    if kind in _NESTED_BLOCKS or (kind and _RESULTS.fullmatch(kind)):
+        return {name: _restrict_inner(value, restriction) for name, value in block.items()}
     if kind in ("image", "document"):
         source = block.get("source")
         if kind_of(source) in _LOCAL_SOURCES:
@@ -134,3 +141,18 @@ def _restrict_block(block: Any, restriction: Restriction) -> Any:
         kind = f"{kind} by {kind_of(source) or 'an unknown source'}"
     restriction.note("removed the part", kind or block)
     return {"type": "text", "text": removed_text(kind or "unknown part")}
+
+
+def _restrict_inner(value: Any, restriction: Restriction) -> Any:
+    """What a result holds at any depth: documents and pictures are looked at, wherever they are.
+
+    The provider has made such results in an earlier answer, or the agent made them up.
+    """
+    if isinstance(value, list):
+        return [_restrict_inner(one, restriction) for one in value]
+    if not isinstance(value, dict):
+        return value
+    is_fetched = kind_of(value) in ("image", "document", "container_upload")
+    if is_fetched or isinstance(value.get("source"), dict):
+        return _restrict_block(value, restriction)
+    return {name: _restrict_inner(one, restriction) for name, one in value.items()}

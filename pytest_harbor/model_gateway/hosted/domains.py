@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pytest_harbor.model_gateway.hosted.base import Restriction
 from pytest_harbor.task.network import NetworkPolicy
+
+_PLAIN_DOMAIN = re.compile(r"[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*(?:/[A-Za-z0-9._~*/-]*)?")
 
 
 def filter_domains(policy: NetworkPolicy) -> list[str]:
@@ -40,5 +43,8 @@ def narrowed_domains(restriction: Restriction, asked: Any, blocked: Any) -> list
 
 
 def _is_within(domain: str, allowed: list[str]) -> bool:
+    # Nothing that one reader takes for the end of a host's name and another does not.
+    if not _PLAIN_DOMAIN.fullmatch(domain):
+        return False
     host = domain.partition("/")[0].lower()
     return any(host == one or host.endswith("." + one) for one in allowed)

@@ -9,11 +9,12 @@ from pytest_harbor.model_gateway.hosted.base import (
     Restriction,
     UnrestrictableError,
     removed_text,
+    without,
     words,
 )
 
 _FIELDS = words(
-    "contents systeminstruction tools toolconfig generationconfig safetysettings labels model "
+    "contents systeminstruction tools toolconfig generationconfig safetysettings labels "
     "generatecontentrequest store servicetier"
 )
 _LOCAL_TOOLS = frozenset({"functiondeclarations", "computeruse"})
@@ -52,7 +53,9 @@ def _restrict_field(field: str, value: Any, restriction: Restriction) -> Any:
     if field == "generatecontentrequest":
         if not isinstance(value, dict):
             raise UnrestrictableError("generateContentRequest is not an object")
-        return restrict_generate(value, restriction)
+        # Of a count alone: elsewhere the path names the model, and a second name is refused.
+        named = {"model": value["model"]} if isinstance(value.get("model"), str) else {}
+        return {**named, **restrict_generate(without(value, "model"), restriction)}
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from pytest_harbor.model_gateway.hosted.base import (
@@ -36,25 +37,33 @@ _RESPONSES_FIELDS = frozenset(
     f"{_SHARED_FIELDS} input instructions max_output_tokens max_tool_calls previous_response_id "
     "text include client_metadata context_management".split()
 )
+_MESSAGE_FIELDS = words(
+    "role content name tool_calls tool_call_id function_call refusal audio reasoning "
+    "reasoning_content reasoning_details reasoning_text reasoning_opaque thinking thinking_blocks "
+    "partial prefix weight cache_control provider_specific_fields extra_content"
+)
+_TOOL_FIELDS = words(
+    "type name description parameters strict function custom format cache_control defer_loading "
+    "input_schema output_schema allowed_callers"
+)
+_SEARCH_FIELDS = words("type search_context_size user_location external_web_access")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=_\s-]*")
 _INCLUDE = frozenset({"reasoning.encrypted_content", "message.output_text.logprobs"})
 
-_LOCAL_TOOLS = words(
-    "function custom local_shell apply_patch computer computer_use_preview tool_search"
-)
+_LOCAL_TOOLS = words("local_shell apply_patch computer computer_use_preview tool_search")
 _FILTERED_TOOLS = frozenset({"web_search", "web_search_2025_08_26"})
 _LOCAL_CHOICES = frozenset({"function", "custom", "apply_patch", "local_shell"})
 _CHOICE_WORDS = ("auto", "none", "required")
 
-_PLAIN_PARTS = words(
-    "text refusal input_text output_text summary_text reasoning_text thinking input_audio"
-)
+_PLAIN_PARTS = words("text refusal input_text output_text summary_text reasoning_text")
 _PLAIN_ITEMS = words(
-    "function_call reasoning custom_tool_call local_shell_call local_shell_call_output "
-    "shell_call shell_call_output apply_patch_call apply_patch_call_output computer_call "
-    "item_reference web_search_call tool_search_call compaction compaction_summary "
-    "ghost_snapshot"
+    "function_call reasoning custom_tool_call local_shell_call shell_call_output "
+    "apply_patch_call computer_call item_reference web_search_call tool_search_call compaction "
+    "compaction_summary ghost_snapshot"
 )
-_OUTPUT_ITEMS = frozenset({"function_call_output", "custom_tool_call_output"})
+_OUTPUT_ITEMS = words(
+    "function_call_output custom_tool_call_output local_shell_call_output apply_patch_call_output"
+)
 
 
 def restrict_chat(body: Json, restriction: Restriction) -> Json:
@@ -64,6 +73,8 @@ def restrict_chat(body: Json, restriction: Restriction) -> Json:
         kept["messages"] = [
             _restrict_message(message, restriction) for message in list_at(kept, "messages")
         ]
+    if "prediction" in kept:
+        kept["prediction"] = _restrict_holder(kept["prediction"], restriction)
     return kept
 
 
@@ -76,6 +87,8 @@ def restrict_responses(body: Json, restriction: Restriction) -> Json:
         if known != wanted:
             restriction.note("removed from include what belongs to hosted tools")
             kept = replace_list(kept, "include", known)
+    if not isinstance(kept.get("instructions") or "", str):
+        raise UnrestrictableError("instructions is not a string")
     if isinstance(kept.get("input"), str) or kept.get("input") is None:
         return kept
     items = (_restrict_item(item, restriction) for item in list_at(kept, "input"))
@@ -104,6 +117,8 @@ def _local_tools(tools: list[Any], restriction: Restriction) -> list[Any]:
 def _restrict_tool(tool: Any, restriction: Restriction) -> Any:
     """The tool as it may go on; None: it has to go."""
     kind = kind_of(tool)
+    if kind in ("function", "custom") and not _names_a_builtin(tool):
+        return known_fields(tool, _TOOL_FIELDS, restriction)
     if kind in _LOCAL_TOOLS:
         return tool
     if kind == "namespace":
@@ -119,9 +134,17 @@ def _restrict_tool(tool: Any, restriction: Restriction) -> Any:
             )
             if domains:
                 restriction.note("narrowed to the allowlist the tool", kind)
-                return {**tool, "filters": {"allowed_domains": domains}}
+                kept = {name: tool[name] for name in tool if name in _SEARCH_FIELDS}
+                return {**kept, "filters": {"allowed_domains": domains}}
     restriction.note("removed the tool", kind or tool)
     return None
+
+
+def _names_a_builtin(tool: Json) -> bool:
+    """Some providers have functions of their own, as ``$web_search``; no other name has a ``$``."""
+    function = tool.get("function")
+    names = (tool.get("name"), function.get("name") if isinstance(function, dict) else None)
+    return any(isinstance(name, str) and name.startswith("$") for name in names)
 
 
 def _restrict_choice(body: Json, restriction: Restriction) -> Json:
@@ -165,12 +188,19 @@ def _allowed_tools(choice: Json, restriction: Restriction) -> Json | None:
 
 
 def _restrict_message(message: Any, restriction: Restriction) -> Any:
-    if not isinstance(message, dict) or "content" not in message:
+    if not isinstance(message, dict):
         return message
+    return _restrict_holder(known_fields(message, _MESSAGE_FIELDS, restriction), restriction)
+
+
+def _restrict_holder(holder: Any, restriction: Restriction) -> Any:
+    """What holds a ``content``, as a message does."""
+    if not isinstance(holder, dict) or "content" not in holder:
+        return holder
     content = restricted_content(
-        message["content"], lambda part: _restrict_part(part, restriction, "text")
+        holder["content"], lambda part: _restrict_part(part, restriction, "text")
     )
-    return {**message, "content": content}
+    return {**holder, "content": content}
 
 
 def _restrict_item(item: Any, restriction: Restriction) -> Any:
@@ -189,6 +219,8 @@ def _restrict_item(item: Any, restriction: Restriction) -> Any:
         return {**item, "output": output}
     if kind == "computer_call_output" and _is_local_picture(item.get("output")):
         return item
+    if kind == "shell_call" and kind_of(item.get("environment")) in ("", "local"):
+        return item
     if kind == "tool_search_output":
         return {**item, "tools": _local_tools(list_at(item, "tools"), restriction)}
     if kind in _PLAIN_ITEMS:
@@ -199,12 +231,37 @@ def _restrict_item(item: Any, restriction: Restriction) -> Any:
 
 def _restrict_part(part: Any, restriction: Restriction, text_kind: str) -> Any:
     kind = kind_of(part)
-    if kind in _PLAIN_PARTS or _is_local_picture(part) or _is_local_file(part):
+    if kind in _PLAIN_PARTS and not any(_names_a_place(name) for name in part):
         return part
+    if _is_local_picture(part) or _is_local_file(part) or _is_local_sound(part):
+        return part
+    if kind == "thinking":
+        inner = part.get("thinking")
+        parts = inner if isinstance(inner, list) else []
+        kept = [_restrict_part(one, restriction, text_kind) for one in parts]
+        return {**part, "thinking": kept} if parts else part
     if isinstance(part, str):
         raise UnrestrictableError("a part of a message is a string, not an object")
     restriction.note("removed the part", kind or part)
     return {"type": text_kind, "text": removed_text(kind or "unknown part")}
+
+
+def _names_a_place(name: str) -> bool:
+    """Whether a field's name is one for what is fetched; no text has it."""
+    return name.endswith(("url", "file", "file_id", "image", "video", "source"))
+
+
+def _is_local_sound(part: Any) -> bool:
+    """A sound that lies in the request itself; some providers take a URL in its field."""
+    if kind_of(part) != "input_audio":
+        return False
+    holder = part.get("input_audio")
+    data = holder.get("data") if isinstance(holder, dict) else None
+    return isinstance(data, str) and _is_no_place(data)
+
+
+def _is_no_place(data: str) -> bool:
+    return is_data_url(data) or _BASE64.fullmatch(data) is not None
 
 
 def _is_local_picture(part: Any) -> bool:
@@ -228,4 +285,4 @@ def _is_local_file(part: Any) -> bool:
         return False
     data = holder.get("file_data")
     # Some providers take a URL in this field.
-    return isinstance(data, str) and "://" not in data[:100]
+    return isinstance(data, str) and _is_no_place(data)

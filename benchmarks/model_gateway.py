@@ -3,7 +3,7 @@
 Direct calls and calls through the gateway take turns, so that a busy machine slows both.
 The model is a scripted server in a process of its own, and so is the gateway.
 
-    python benchmarks/gateway.py [--calls 300] [--streams 200] [--body-kb 40] [--json FILE]
+    python benchmarks/model_gateway.py [--calls 300] [--streams 200] [--body-kb 40] [--json FILE]
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 TARGET_MS = 2.0
 EVENTS = 50
 PAUSE_SEC = 0.02
+AT_ONCE = 16
+"""Clients that call as fast as they are answered, for the throughput."""
 
 
 def serve_model(channel: Connection) -> None:
@@ -66,9 +68,25 @@ def serve_gateway(channel: Connection, root: str, record: str, mode: str) -> Non
             policy=network_policy(mode),  # type: ignore[arg-type]
         )
         channel.send((session.base_url("anthropic", "127.0.0.1"), session.token))
-        channel.recv()
+        while channel.recv() == "memory":
+            channel.send(memory())
         session.close()
         channel.send(session.usage.calls)
+
+
+def memory() -> dict[str, float]:
+    """This process's resident set in MB: now, and at its highest since the last look."""
+    status = Path("/proc/self/status").read_text()
+    found = {
+        line.split()[0]: int(line.split()[1]) / 1024 for line in status.splitlines() if "kB" in line
+    }
+    Path("/proc/self/clear_refs").write_text("5")
+    return {"rss_mb": found["VmRSS:"], "peak_mb": found["VmHWM:"]}
+
+
+def asked(channel: Connection) -> dict[str, float]:
+    channel.send("memory")
+    return dict(channel.recv())
 
 
 def body_of(size_kb: int, *, slow: bool) -> bytes:
@@ -131,6 +149,20 @@ async def all_at_once(place: tuple[str, str], streams: int, body: bytes) -> dict
     return {"wall_sec": wall, "first_byte_ms": median(first for first, _ in times) * 1e3}
 
 
+async def as_fast_as_answered(place: tuple[str, str], calls: int, body: bytes) -> float:
+    """Calls per second, some at once."""
+    async with aiohttp.ClientSession() as client:
+        left = iter(range(calls))
+
+        async def work() -> None:
+            for _ in left:
+                await call(client, place, body)
+
+        began = time.perf_counter()
+        await asyncio.gather(*(work() for _ in range(AT_ONCE)))
+        return calls / (time.perf_counter() - began)
+
+
 def run(arguments: argparse.Namespace) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     report: dict[str, Any] = {"calls": arguments.calls, "streams": arguments.streams}
@@ -147,21 +179,36 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
             body = body_of(arguments.body_kb, slow=False)
             report[mode] = asyncio.run(one_by_one((root, "x"), gateway, arguments.calls, body))
             if mode == "no-network":
-                slow = body_of(arguments.body_kb, slow=True)
-                report["streams_direct"] = asyncio.run(
-                    all_at_once((root, "x"), arguments.streams, slow)
-                )
-                report["streams_gateway"] = asyncio.run(
-                    all_at_once(gateway, arguments.streams, slow)
-                )
-                report["streams_ratio"] = (
-                    report["streams_gateway"]["wall_sec"] / report["streams_direct"]["wall_sec"]
-                )
+                report |= many(arguments, (root, "x"), gateway, near)
             near.send("end")
             report[f"recorded_{mode}"] = near.recv()
             process.join()
         model.send("end")
     return report
+
+
+def many(
+    arguments: argparse.Namespace,
+    direct: tuple[str, str],
+    gateway: tuple[str, str],
+    channel: Connection,
+) -> dict[str, Any]:
+    """Many calls at once: slow streams, and as many as there can be."""
+    slow = body_of(arguments.body_kb, slow=True)
+    fast = body_of(arguments.body_kb, slow=False)
+    before = asked(channel)
+    found: dict[str, Any] = {
+        "streams_direct": asyncio.run(all_at_once(direct, arguments.streams, slow)),
+        "streams_gateway": asyncio.run(all_at_once(gateway, arguments.streams, slow)),
+    }
+    found["memory"] = {"before_mb": before["rss_mb"], **asked(channel)}
+    walls = [found[f"streams_{name}"]["wall_sec"] for name in ("gateway", "direct")]
+    found["streams_ratio"] = walls[0] / walls[1]
+    found["calls_per_sec"] = {
+        name: asyncio.run(as_fast_as_answered(place, 2 * arguments.calls, fast))
+        for name, place in (("direct", direct), ("gateway", gateway))
+    }
+    return found
 
 
 def show(report: dict[str, Any]) -> None:
@@ -177,7 +224,16 @@ def show(report: dict[str, Any]) -> None:
     for name in ("direct", "gateway"):
         row = report[f"streams_{name}"]
         print(f"  {name:<8} {row['wall_sec']:.2f} s   first byte {row['first_byte_ms']:.0f} ms")
-    print(f"  ratio {report['streams_ratio']:.2f}")
+    used = report["memory"]
+    print(
+        f"  ratio {report['streams_ratio']:.2f}   the gateway's memory {used['before_mb']:.0f} MB"
+        f" before, {used['peak_mb']:.0f} MB at its highest, {used['rss_mb']:.0f} MB after"
+    )
+    rates = report["calls_per_sec"]
+    print(
+        f"{AT_ONCE} clients without a pause: direct {rates['direct']:.0f} calls/s,"
+        f" gateway {rates['gateway']:.0f} calls/s"
+    )
 
 
 def main() -> None:

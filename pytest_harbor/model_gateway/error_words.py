@@ -1,0 +1,55 @@
+"""What a provider's error says in words, where its status does not.
+
+Some providers tell a wrong key, an empty account or an unknown model by the status of a
+request that is wrong, and an error within a stream has no status of its own.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SETTINGS: tuple[tuple[str, str], ...] = (
+    (
+        "ApiUsageLimitError",
+        r"credit balance|insufficient_quota|exceeded your current quota|usage limit",
+    ),
+    (
+        "AgentAuthenticationError",
+        r"api[ _]key[ _](?:not valid|invalid)|incorrect api key|invalid api key"
+        r"|organization (?:has been disabled|must be verified)|location is not supported",
+    ),
+    (
+        "ModelNotFoundError",
+        r"model_not_found|model not exist|\binvalid model\b|not a valid model"
+        r"|\bmodel\b.{0,80}\b(?:does not exist|not found|not supported)",
+    ),
+)
+_STATES: tuple[tuple[str, str], ...] = (
+    ("ApiRateLimitError", r"rate.?limit|resource_exhausted|\b429\b"),
+    ("ApiOverloadedError", r"overload|unavailable|\b(?:503|529)\b"),
+)
+_OF_THE_WORK = re.compile(
+    r"context[ _](?:length|window|limit)|maximum context|too (?:long|large|many tokens)"
+    r"|exceeds? the (?:maximum|model)|content[ _](?:policy|filter)|moderation|flagged"
+    r"|invalid_prompt|safety",
+    re.IGNORECASE,
+)
+
+
+def setting_at_fault(text: str) -> str | None:
+    """The name of the fault, where the user's key, account or model is at fault."""
+    return _told(text, _SETTINGS)
+
+
+def fault_in_words(text: str) -> str | None:
+    """The same, and the provider's own troubles."""
+    return _told(text, (*_SETTINGS, *_STATES))
+
+
+def is_of_the_work(text: str) -> bool:
+    """Whether a request is too long, or not to be answered: the agent wrote it."""
+    return _OF_THE_WORK.search(text) is not None
+
+
+def _told(text: str, table: tuple[tuple[str, str], ...]) -> str | None:
+    return next((name for name, words in table if re.search(words, text, re.IGNORECASE)), None)
