@@ -13,7 +13,13 @@ import pytest
 
 from pytest_harbor.errors import DatasetError
 from pytest_harbor.plugin import labels
-from pytest_harbor.plugin.dataset_collect import DatasetRoot, RootTask, fail_where_changed
+from pytest_harbor.plugin.dataset_collect import (
+    DatasetRoot,
+    DatasetTaskFile,
+    DatasetTaskFolder,
+    RootTask,
+    fail_where_changed,
+)
 from pytest_harbor.plugin.notices import HarborWarning, printable
 from pytest_harbor.plugin.options import settings
 
@@ -79,6 +85,17 @@ class DatasetRoots:
             report.result = [*report.result, *nodes]
         return report
 
+    @pytest.hookimpl(tryfirst=True, specname="pytest_make_collect_report")
+    def pytest_collect_what_lf_skips(
+        self, collector: pytest.Collector
+    ) -> pytest.CollectReport | None:
+        """Under --lf pytest skips files that it does not find under the root folder."""
+        if isinstance(collector, DatasetTaskFolder | DatasetTaskFile):
+            plugin = self._config.pluginmanager.getplugin("runner")
+            report: pytest.CollectReport = plugin.pytest_make_collect_report(collector)
+            return report
+        return None
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """What was changed in the cache is not run."""
@@ -86,10 +103,11 @@ class DatasetRoots:
 
     def pytest_report_header(self) -> list[str]:
         """Say what is run."""
+        chosen = {label: len(tasks) for label, tasks in self.roots}
         return [
-            f"harbor: {printable(one.label)}: {len(tasks)} of {len(one.tasks)} tasks"
+            f"harbor: {printable(one.label)}: {chosen[one.label]} of {len(one.tasks)} tasks"
             + (f", {one.version[:19]}" if one.version and one.version not in one.label else "")
-            for one, (_, tasks) in zip(self.datasets, self.roots, strict=True)
+            for one in self.datasets
         ]
 
     def pytest_unconfigure(self) -> None:
