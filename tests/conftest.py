@@ -168,8 +168,10 @@ OTHER_PLUGINS = (
 
 
 @pytest.fixture(autouse=True)
-def _own_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_settings(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of the outer run's environment reaches an inner run, nor do other plugins."""
+    if "pytester" in request.fixturenames:
+        request.getfixturevalue("pytester")  # it drops the variable that is set here
     monkeypatch.delenv("MY_TOKEN", raising=False)
     monkeypatch.setenv("PYTEST_ADDOPTS", " ".join(f"-p no:{name}" for name in OTHER_PLUGINS))
     monkeypatch.setenv("COLUMNS", "240")
