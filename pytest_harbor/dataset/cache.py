@@ -236,6 +236,10 @@ class Cache:
         except (OSError, ValueError):
             return None
 
+    def forget_notes(self) -> None:
+        """Remove what datasets were resolved to."""
+        shutil.rmtree(self.root / "datasets", ignore_errors=True)
+
     def _made(self, folder: Path) -> Path:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -274,6 +278,16 @@ def check_unchanged(task: CachedTask) -> None:
             f"{task.folder}: the cached task was changed since it was downloaded; remove it with "
             "`python -m pytest_harbor cache clean --changed`, and the next run downloads it again"
         )
+
+
+def is_changed(entry: EntryReading) -> bool:
+    """Whether an entry is not what was downloaded."""
+    try:
+        known = json.loads((entry.path / _ENTRY).read_text(encoding="utf-8"))
+        (folder,) = (entry.path / "files").iterdir()
+        return bool(tree_digest(folder) != known["tree"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return True
 
 
 def days_ago(when: float) -> str:
