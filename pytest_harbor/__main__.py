@@ -13,7 +13,11 @@ from pytest_harbor.errors import HarborError
 # In the order of the help. Each module has add_command(commands): it adds its parser and
 # sets ``run``, which takes the namespace and gives the exit status. It imports what its
 # command needs when that runs.
-COMMANDS = ("pytest_harbor.report.command", "pytest_harbor.dataset.command")
+COMMANDS = (
+    "pytest_harbor.report.command",
+    "pytest_harbor.trial.kept_command",
+    "pytest_harbor.dataset.command",
+)
 
 _USAGE_ERROR = 4  # as pytest's
 

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.environment.request import EnvironmentRequest, ImageLayer
 from pytest_harbor.environment.values import (
     DEFAULT_LIMITS,
@@ -65,8 +66,8 @@ class Environment(ABC):
             UnsupportedError: It cannot; says what is missing and what would help.
         """
 
-    def keep(self) -> str:
-        """Leave everything in place at :meth:`stop`; commands to enter and to remove it."""
+    def keep(self) -> KeptBox:
+        """Leave everything in place at :meth:`stop`, for a person."""
         raise UnsupportedError(f"{type(self).__name__} cannot keep its environments")
 
     @property

@@ -64,7 +64,7 @@ class Harbor:
                 item_trial.fail(error)
             raise
         finally:
-            environment.stop()
+            item_trial.stop()
             item_trial.trial.record.status.end()
 
     def _agent(self, agent: Agent | str, model: str | None, kwargs: dict[str, Any]) -> Agent:

@@ -98,20 +98,19 @@ def _harbor_item_trial(
     begun = begin(request.node, harbor_job, harbor_task, harbor_agent, harbor_network_policy)
     yield begun
     begun.trial.record.status.end()
+    begun.stop()
 
 
 @pytest.fixture
-def harbor_environment(_harbor_item_trial: ItemTrial) -> Iterator[Environment]:
+def harbor_environment(_harbor_item_trial: ItemTrial) -> Environment:
     """The started environment of this item; removed after the test.
 
     Override it to prepare the environment before the agent, or to bring another.
     """
     environment = _harbor_item_trial.trial.make_environment()
-    try:
-        _harbor_item_trial.start(environment)
-        yield environment
-    finally:
-        environment.stop()
+    # The trial removes it, at its end: at pytest's debugger people look at what did not start.
+    _harbor_item_trial.start(environment)
+    return environment
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ class Job(NamedTuple):
         standing: Items that an earlier run of the job has done, to their trials' folders; None
             for a job of this run's own.
         owner: Names that process.
+        debugs: pytest stops at failures, with environments still there.
     """
 
     run_id: str
@@ -43,6 +44,7 @@ class Job(NamedTuple):
     owned: bool
     standing: Mapping[str, str] | None = None
     owner: str = ""
+    debugs: bool = False
 
     @property
     def options(self) -> RunOptions:
@@ -81,6 +83,7 @@ class Job(NamedTuple):
             isolate=wanted.isolate,
             isolate_except=wanted.isolate_except,
             fails_on_tamper=wanted.on_tamper == "fail",
+            holds_boxes=self.debugs or wanted.keep is not None,
         )
 
 
@@ -192,13 +195,13 @@ def _begun(config: pytest.Config) -> Job:
     from pytest_harbor.trial.job import job_name
 
     run_id, owner = secrets.token_hex(4), Owner.current().label()
-    wanted = settings(config)
+    wanted, debugs = settings(config), bool(config.getoption("usepdb", False))
     if wanted.resume is None:
         path = wanted.output / job_name(run_id)
-        return Job(run_id, path, wanted, owned=True, owner=owner)
+        return Job(run_id, path, wanted, owned=True, owner=owner, debugs=debugs)
     from pytest_harbor.plugin.resume import find_job, read_job
 
     earlier = read_job(config, find_job(config, wanted.resume, wanted.output), wanted)
     config.stash[_EARLIER] = earlier
     standing = {item: one.folder.name for item, one in earlier.standing.items()}
-    return Job(run_id, earlier.path, wanted, owned=True, standing=standing, owner=owner)
+    return Job(run_id, earlier.path, wanted, True, standing, owner, debugs)

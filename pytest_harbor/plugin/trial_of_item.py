@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -95,17 +96,15 @@ class ItemTrial:
             return
         if wait_for(self.item) is not None:
             return  # a try in a fresh one follows
-        if result.separate:
-            self.kept = "nothing is kept: a separate verifier's trial removes its boxes as it goes"
-        else:
-            self.kept = "\n".join(map(_kept, self.environments))
+        from pytest_harbor.plugin.keep import keep
 
+        self.kept = keep(self.item, self.trial.plan, result, self.environments)
 
-def _kept(environment: Environment) -> str:
-    try:
-        return environment.keep()
-    except HarborError as error:
-        return f"the environment could not be kept: {error}"
+    def stop(self) -> None:
+        """Remove every environment that was made, unless it is kept."""
+        with ExitStack() as stack:  # one that fails keeps no other from being stopped
+            for environment in self.environments:
+                stack.callback(environment.stop)
 
 
 class _HookObserver:

@@ -65,7 +65,7 @@ def grade_separately(
         EnvironmentFault: No box could be had, or each of them broke.
     """
     for tries_left in reversed(range(plan.options.verifier_retries + 1)):
-        box = make_box(work)
+        box, holds = make_box(work), False
         try:
             box.start(timeout_sec=plan.build_timeout_sec)
             check = work.box.config.healthcheck if work.box else None
@@ -82,9 +82,11 @@ def grade_separately(
             if not tries_left:
                 raise
         else:
+            holds = plan.options.holds_boxes
             return report
         finally:
-            _stop(box, record)
+            if not holds:
+                _stop(box, record)
     raise AssertionError("unreachable: the last try returns or raises")
 
 

@@ -60,6 +60,7 @@ class RunOptions:
         isolate: Shared verifiers grade in a fresh box made from the agent's files.
         isolate_except: Patterns of tasks that are graded with what the agent left running.
         fails_on_tamper: Suspicious findings that were not undone keep a trial from passing.
+        holds_boxes: Boxes stay up until whoever made them stops them, for a person to look at.
     """
 
     run_id: str
@@ -84,6 +85,7 @@ class RunOptions:
     isolate: bool = False
     isolate_except: tuple[str, ...] = ()
     fails_on_tamper: bool = False
+    holds_boxes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +293,7 @@ def plan_trial(
     network = network.within(options.network).for_agent(endpoints)
     steps: tuple[Step | None, ...] = task.steps or (None,)
     works = tuple(
-        _plan_work(task, step, policies, options.multipliers)
+        plan_work(task, step, policies, options.multipliers)
         for step, policies in zip(steps, network.works, strict=True)
     )
     factors = options.multipliers
@@ -314,9 +316,14 @@ def plan_trial(
     )
 
 
-def _plan_work(
+def plan_work(
     task: Task, step: Step | None, policies: WorkNetwork, factors: Multipliers
 ) -> WorkPlan:
+    """Settle one step of a task, or a single-step task.
+
+    Raises:
+        MissingVariableError: Its variables ask for some that this machine lacks.
+    """
     config, table = task.config, step.config if step else None
     box = task.verifier_box(step) if task.verifier_mode(step) == "separate" else None
     bundled = box is not None and box.has_tests

@@ -268,9 +268,9 @@ class Trial:
                 result.findings += bring_logs_home(environment, homes, landing, filter_data)
                 homes = {"verifier": folders.verifier_dir}
                 if is_last:
-                    # The agent's box is gone before the verifier's is there.
                     self._network.leave()
-                    environment.stop()
+                    if not self.plan.options.holds_boxes:
+                        environment.stop()
             context = verifier_context(self.plan, work, self.record, folders, homes)
             observed = partial(self._phases.observed, "verifier", work.name)
             in_own_box = self._network.in_verifiers_box(work.network.verifier, work.name, observed)

@@ -36,18 +36,20 @@ from pytest_harbor.environment.docker.compose_model import (
     name_servers,
 )
 from pytest_harbor.environment.docker.compose_policy import REMEDY, Refusal, refusals, ways_out
-from pytest_harbor.environment.docker.compose_project import PROJECT_LABEL, Project
+from pytest_harbor.environment.docker.compose_project import Project
 from pytest_harbor.environment.docker.compose_service import ServiceEnvironment
 from pytest_harbor.environment.docker.compose_service_keys import Grounds
 from pytest_harbor.environment.docker.compose_source import SourceScan
 from pytest_harbor.environment.docker.container import LOG_FOLDERS
 from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import content_hash, path_folders, target_platform
+from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.naming import container_name, kept_name
 from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.environment.docker.transfer import Transfer
+from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.errors import ComposeFileError, EnvironmentFault, EnvironmentStartError
 from pytest_harbor.task.layout import AGENT_LOGS, ARTIFACTS_LOGS, TESTS_DIR, VERIFIER_LOGS
 
@@ -368,14 +370,10 @@ class ComposeEnvironment(NetworkedBox):
             if self._folder is not None:
                 shutil.rmtree(self._folder, ignore_errors=True)
 
-    def keep(self) -> str:
-        """Leave the project running, under names that no sweep takes.
-
-        Returns:
-            The commands that enter it and remove it.
-        """
+    def keep(self) -> KeptBox:
+        """Leave the project running, under names that no sweep takes."""
         self._runner_or_raise()
-        removal = self._network.keep().removal() if self._is_gated else ""
+        beside = self._network.keep() if self._is_gated else Kept()
         if not self._kept:
             with self._engine.errors(f"keeping {self._project_name}", EnvironmentFault):
                 for state in self._project.states():
@@ -383,14 +381,7 @@ class ComposeEnvironment(NetworkedBox):
                     self._engine.api.rename(state.container, kept_name(name))
             self._kept = True
             self._attach()
-        project = self._project_name
-        selected = f"--filter label={PROJECT_LABEL}={project}"
-        return (
-            f"enter:  docker exec -it {self._name} sh\n"
-            f"list:   docker ps -a {selected}\n"
-            f"remove: docker compose --project-name {project} down --volumes"
-            + (f"; {removal}" if removal else "")
-        )
+        return self._kept_box(beside, self._project_name)
 
 
 def _last_lines(words: str, limit: int = 15) -> str:

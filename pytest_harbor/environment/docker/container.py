@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from docker.errors import APIError
@@ -13,7 +14,6 @@ from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.archive import UploadArchive
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import (
-    RUN_LABEL,
     Engine,
     explanation,
 )
@@ -23,9 +23,11 @@ from pytest_harbor.environment.docker.installed import with_layers
 from pytest_harbor.environment.docker.naming import container_name, kept_name
 from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.errors import (
     EngineUnavailableError,
     EnvironmentFault,
+    EnvironmentLostError,
     EnvironmentStartError,
     EnvironmentStartTimeoutError,
     ImageNotFoundError,
@@ -214,28 +216,19 @@ class DockerEnvironment(NetworkedBox):
             remove_container(self._engine, self._name)
         self._created = False
 
-    def keep(self) -> str:
-        """Leave the container running, under a name that no sweep takes.
-
-        Returns:
-            The commands that enter it and remove it.
-        """
-        self._flush()
-        removal = self._network.keep()
+    def keep(self) -> KeptBox:
+        """Leave the container running, under a name that no sweep takes."""
+        self._runner_or_raise()
+        with suppress(EnvironmentLostError):  # one that has ended is for looking at its files
+            self._flush()
+        beside = self._network.keep()
         if not self._kept:
             with self._engine.errors(f"keeping {self._name}", EnvironmentFault):
                 self._engine.api.rename(self._name, kept_name(self._name))
             self._name = kept_name(self._name)
+            self._runner = CommandRunner(self._engine, self._name, self._runner_or_raise().shell)
             self._kept = True
-        shell = self._runner_or_raise().shell
-        run = self._engine.run_id
-        return (
-            f"enter:  docker exec -it {self._name} {shell}\n"
-            f"remove: {removal.removal(self._name)}\n"
-            f"remove all of this run: docker rm -f -v "
-            f"$(docker ps -aq --filter label={RUN_LABEL}={run}); docker network rm "
-            f"$(docker network ls -q --filter label={RUN_LABEL}={run})"
-        )
+        return self._kept_box(beside)
 
 
 def remove_container(engine: Engine, name: str) -> None:

@@ -16,11 +16,3 @@ class Kept:
 
     containers: tuple[str, ...] = ()
     networks: tuple[str, ...] = ()
-
-    def removal(self, *more: str) -> str:
-        """The commands; with further containers."""
-        containers = (*more, *self.containers)
-        commands = [f"docker rm -f -v {' '.join(containers)}"] if containers else []
-        if self.networks:
-            commands.append(f"docker network rm {' '.join(self.networks)}")
-        return "; ".join(commands)

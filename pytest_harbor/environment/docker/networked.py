@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+
+from docker.errors import APIError
 
 from pytest_harbor.environment.base import (
     Change,
@@ -13,9 +16,12 @@ from pytest_harbor.environment.base import (
 from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.box_network import BoxNetwork, network_of, require_uplink
 from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.operations import ContainerOperations
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.environment.kept import KeptBox
+from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.result.network import RefusedConnection
 from pytest_harbor.task.network import NetworkPolicy
 
@@ -57,6 +63,27 @@ class NetworkedBox(ContainerOperations):
     def refused_connections(self) -> Sequence[RefusedConnection]:
         """What was refused since the last call."""
         return self._network.refused()
+
+    def _kept_box(self, beside: Kept, project: str = "") -> KeptBox:
+        """What a person is told of this box, which has its last name by now."""
+        running = False
+        with suppress(APIError):
+            running = bool(self._engine.api.inspect_container(self._name)["State"]["Running"])
+        shell = self._runner_or_raise().shell
+        if running:
+            with suppress(EnvironmentFault):
+                found = self.exec(["sh", "-c", "command -v bash"], user="0", cwd="/").exit_code
+                shell = "bash" if found == 0 else shell
+        return KeptBox(
+            name=self._name,
+            run_id=self._engine.run_id,
+            shell=shell,
+            workdir=self.workdir,
+            is_running=running,
+            containers=(self._name, *beside.containers),
+            networks=beside.networks,
+            project=project,
+        )
 
     @property
     def _is_seen(self) -> bool:
