@@ -20,6 +20,7 @@ Fault = Literal[
 class ToolCall:
     name: str
     arguments: Mapping[str, Any]
+    namespace: str = ""  # of the responses protocol
 
 
 @dataclass(frozen=True)

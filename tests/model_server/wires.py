@@ -135,6 +135,7 @@ def _response_items(turn: Turn) -> list[Json]:
                 "id": f"fc_{index}",
                 "call_id": f"call_{index}",
                 "name": call.name,
+                **({"namespace": call.namespace} if call.namespace else {}),
                 "arguments": json.dumps(call.arguments),
                 "status": "completed",
             }
