@@ -174,6 +174,9 @@ class Selection:
             changes: Of each repository that has tasks.
             shared: Patterns of shared files and folders, as in ``.gitignore``.
             ini: The file that the run takes its settings from.
+
+        Raises:
+            OptionError: A pattern is none.
         """
         self._changes = changes
         self._below = frozenset(_shared_folders(changes, shared))
@@ -206,7 +209,10 @@ def _holders(changes: Changes, patterns: Sequence[str]) -> Iterator[Path]:
     """The folders that hold a changed file, or a folder with one, that a pattern fits."""
     from pathspec import GitIgnoreSpec
 
-    spec = GitIgnoreSpec.from_lines(patterns)
+    try:
+        spec = GitIgnoreSpec.from_lines(patterns)
+    except ValueError as error:
+        raise OptionError(f"expected lines as in a .gitignore: {error}") from None
     folders = (changes.folders | changes.whole) - {"."}
     for path in (*changes.paths, *(f"{one}/" for one in folders)):
         if spec.match_file(path):

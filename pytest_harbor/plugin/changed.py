@@ -19,7 +19,7 @@ from pytest_harbor.plugin.options import settings
 from pytest_harbor.task.layout import CONFIG_FILE
 
 if TYPE_CHECKING:
-    from pytest_harbor.check.changes import Changes
+    from pytest_harbor.check.changes import Changes, Selection
 
 WORKER_INPUT = "pytest_harbor_changes"
 WORKER_OUTPUT = "pytest_harbor_changed_tasks"
@@ -53,12 +53,10 @@ class ChangedTasks:
     """Knows what changed, and counts the tasks that it is asked about."""
 
     def __init__(self, config: pytest.Config) -> None:
-        from pytest_harbor.check.changes import Selection
-
         self._config = config
         self._revision = settings(config).ci.changed_since
         self._changes = list(_handed(config) if _is_worker(config) else _asked(config))
-        self._selection = Selection(self._changes, settings(config).ci.shared, config.inipath)
+        self._selection = _selection(config, self._changes)
         self._known: dict[Path, bool] = {}
         self._counts = (0, 0)
         self._is_told = False
@@ -162,6 +160,16 @@ def _asked(config: pytest.Config) -> Iterator[Changes]:
             raise pytest.UsageError(f"--harbor-changed-since: {printable(str(error))}") from None
         known.append(found)
         yield found
+
+
+def _selection(config: pytest.Config, changes: Sequence[Changes]) -> Selection:
+    from pytest_harbor.check.changes import Selection
+    from pytest_harbor.errors import OptionError
+
+    try:
+        return Selection(changes, settings(config).ci.shared, config.inipath)
+    except OptionError as error:
+        raise pytest.UsageError(f"--harbor-shared-path: {error}") from None
 
 
 def _places(config: pytest.Config, start: Path) -> Iterator[Path]:

@@ -139,12 +139,7 @@ class CiReport:
         path, line = self._place(report)
         what = report.nodeid.rpartition("::")[2]
         title = f"{what} failed" if report.when == "call" else f"{what}: error in {report.when}"
-        lines = [one for one in report.longreprtext.splitlines() if one.strip()]
-        message = "\n".join(lines[:_HEADLINE_LINES])
-        crash = getattr(report.longrepr, "reprcrash", None)
-        if crash is not None:
-            message = crash.message
-        self._add("error", path, line, title, message, "failed-trial", task)
+        self._add("error", path, line, title, _headline(report), "failed-trial", task)
 
     def _place(self, report: pytest.TestReport) -> tuple[Path, int | None]:
         noted = getattr(report, "harbor_place", None)
@@ -208,6 +203,15 @@ class CiReport:
         """Tell what could not be written."""
         for line in self._failed:
             terminalreporter.write_line(line)
+
+
+def _headline(report: pytest.TestReport) -> str:
+    """Why it failed: a trial's text begins with that, a test's traceback ends with it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    if crash is not None and not hasattr(report, "harbor_place"):
+        return str(crash.message)
+    lines = [one for one in report.longreprtext.splitlines() if one.strip()]
+    return "\n".join(lines[:_HEADLINE_LINES])
 
 
 def _in_repository(path: Path) -> str | None:
