@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 MAIN_SERVICE = "main"
 MANIFEST_FILE = "manifest.json"
+PARENT_IN_PATH = r"(^|/)\.\.(/|$)"
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
 
 
@@ -35,7 +36,7 @@ class ArtifactEntry(BaseModel):
     @field_validator("source")
     @classmethod
     def _check_source(cls, source: str) -> str:
-        if ".." in source.split("/"):
+        if re.search(PARENT_IN_PATH, source):
             raise ValueError(f"{source[:80]!r} has '..'; write the path without it")
         return source
 
@@ -84,4 +85,7 @@ def _as_entry(value: Any) -> Any:
     raise PydanticCustomError("expected", "expected a path, or a table with the key source")
 
 
-Artifact = Annotated[ArtifactEntry, BeforeValidator(_as_entry)]
+_Path = Annotated[str, Field(json_schema_extra={"not": {"pattern": PARENT_IN_PATH}})]
+Artifact = Annotated[
+    ArtifactEntry, BeforeValidator(_as_entry, json_schema_input_type=_Path | ArtifactEntry)
+]

@@ -32,6 +32,10 @@ DEFAULT_VERIFIER_TIMEOUT_SEC = 600.0
 DEFAULT_BUILD_TIMEOUT_SEC = 600.0
 
 VerifierMode = Literal["shared", "separate"]
+_System = Literal["linux", "windows"]
+_AnySystem = (
+    _System | Annotated[str, Field(pattern="^([Ll][Ii][Nn][Uu][Xx]|[Ww][Ii][Nn][Dd][Oo][Ww][Ss])$")]
+)
 RewardStrategy = Literal["mean", "final"]
 
 _PACKAGE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-]*")
@@ -45,7 +49,9 @@ class _PhaseNetwork(_Table):
     """Override of the environment's policy for one phase; both unset: no override."""
 
     network_mode: NetworkMode | None = None
+    """What the phase may reach, in place of the environment's."""
     allowed_hosts: tuple[HostEntry, ...] | None = None
+    """Hosts of an allowlist: a name, `*.suffix`, an address or a network."""
 
     @model_validator(mode="after")
     def _check_network(self) -> _PhaseNetwork:
@@ -72,7 +78,9 @@ class Author(_Table):
     """A person who wrote the task."""
 
     name: str
+    """Name of the person."""
     email: str | None = None
+    """Address of the person."""
 
 
 def _as_author(value: Any) -> Any:
@@ -83,10 +91,15 @@ class PackageConfig(_Table):
     """``[task]``: the task as a package."""
 
     name: str
+    """`org/name`."""
     version: str | None = Field(None, min_length=1)
+    """The task's own version, any text."""
     description: str = ""
+    """One line on the task."""
     authors: tuple[Annotated[Author, BeforeValidator(_as_author)], ...] = ()
+    """Who wrote the task, as tables with name and email."""
     keywords: tuple[str, ...] = ()
+    """Words to find it by."""
 
     @property
     def short_name(self) -> str | None:
@@ -103,18 +116,26 @@ class HealthcheckConfig(_Table):
     """``[environment.healthcheck]``, ``[steps.healthcheck]``."""
 
     command: str
+    """Shell command that ends with 0 once the environment is ready."""
     interval_sec: Seconds = 5.0
+    """Seconds between two looks."""
     timeout_sec: Seconds = 30.0
+    """Limit of one look in seconds."""
     start_period_sec: Seconds = 0.0
+    """Seconds in which failed looks do not count."""
     start_interval_sec: Seconds = 5.0
+    """Seconds between two looks in the start period."""
     retries: int = 3
+    """Failed looks after which the start has failed."""
 
 
 class TpuConfig(_Table):
     """``[environment.tpu]``."""
 
     type: str = Field(min_length=1)
+    """Kind of the chips, as `v5e`."""
     topology: Topology
+    """How they are arranged, as `2x4`."""
 
     @property
     def chips(self) -> int:
@@ -131,25 +152,37 @@ class EnvironmentConfig(_Table):
     build_timeout_sec: Seconds = DEFAULT_BUILD_TIMEOUT_SEC
     """Limit of the whole start in seconds: build, start and upload."""
     docker_image: str | None = None
-    os: Literal["linux", "windows"] = "linux"
+    """Ready image, in place of `environment/Dockerfile`."""
+    os: _System = "linux"
+    """System of the container."""
     cpus: Processors | None = None
+    """Limit of processors."""
     memory_mb: int | None = None
+    """Limit of memory in MiB."""
     storage_mb: int | None = None
+    """Limit of disk in MiB."""
     gpus: int | None = None
+    """Number of graphics processors."""
     gpu_types: tuple[str, ...] | None = None
+    """Kinds of them that will do."""
     tpu: TpuConfig | None = None
+    """TPU chips that are needed."""
     mcp_servers: tuple[McpServer, ...] = ()
+    """MCP servers that the agent may use."""
     env: dict[str, str] = {}
     """For every command in ``main``; values may be templates."""
     skills_dir: str | None = None
     """Folder for skills in the container."""
     healthcheck: HealthcheckConfig | None = None
+    """Awaited after the start."""
     workdir: str | None = None
     """Working folder of every command in ``main``; None: the image's."""
     network_mode: NetworkMode = "public"
+    """What may be reached where no phase says otherwise."""
     allowed_hosts: tuple[HostEntry, ...] | None = None
+    """Hosts of an allowlist: a name, `*.suffix`, an address or a network."""
 
-    @field_validator("os", mode="before")
+    @field_validator("os", mode="before", json_schema_input_type=_AnySystem)
     @classmethod
     def _lower_os(cls, value: Any) -> Any:
         return value.lower() if isinstance(value, str) else value
@@ -181,9 +214,13 @@ class CollectConfig(_Table):
     """``[[verifier.collect]]``: a command that makes artifacts ready after the agent."""
 
     command: str
+    """Shell command."""
     service: ServiceName = MAIN_SERVICE
+    """Compose service in which it runs."""
     timeout_sec: Seconds = 60.0
+    """Limit in seconds."""
     user: User | None = None
+    """None: the image's user."""
 
 
 class VerifierConfig(_PhaseNetwork):
@@ -196,8 +233,11 @@ class VerifierConfig(_PhaseNetwork):
     user: User | None = None
     """None: the image's user, not the agent's."""
     environment_mode: VerifierMode | None = None
+    """`shared`: graded in the agent's container; `separate`: in one of its own."""
     environment: EnvironmentConfig | None = None
+    """The container of a separate verifier."""
     collect: tuple[CollectConfig, ...] = ()
+    """Commands that make artifacts ready after the agent."""
 
     @model_validator(mode="after")
     def _check_mode(self) -> VerifierConfig:
@@ -227,29 +267,44 @@ class StepConfig(_Table):
     """``[[steps]]``: one step of a multi-step task."""
 
     name: StepName
+    """Name of its folder below `steps/`."""
     agent: AgentConfig = Field(default_factory=AgentConfig)
+    """What holds for the agent in this step."""
     verifier: VerifierConfig = Field(default_factory=VerifierConfig)
+    """What holds for the verifier; its limit is never that of `[verifier]`."""
     min_reward: MinReward | None = None
     """Reward that the step must earn for the next one to run."""
     healthcheck: HealthcheckConfig | None = None
+    """Awaited before the step."""
     artifacts: tuple[Artifact, ...] = ()
+    """What to bring home after the step, besides the task's."""
 
 
 class TaskConfig(_Table):
     """A whole ``task.toml``."""
 
     schema_version: str = CURRENT_SCHEMA_VERSION
+    """Version of this file's format."""
     task: PackageConfig | None = None
+    """The task as a package."""
     metadata: dict[str, Any] = {}
+    """Free: what your tools file tasks by."""
     agent: AgentConfig = Field(default_factory=AgentConfig)
+    """The agent phase."""
     verifier: VerifierConfig = Field(default_factory=VerifierConfig)
+    """The verifier phase."""
     environment: EnvironmentConfig = Field(default_factory=EnvironmentConfig)
+    """The container in which the agent works."""
     solution: SolutionConfig = Field(default_factory=SolutionConfig)
+    """The reference solution."""
     source: str | None = None
+    """Where the task comes from; kept, and used for nothing."""
     multi_step_reward_strategy: RewardStrategy | None = None
-    """None: ``mean``."""
+    """How the rewards of steps become the trial's; None: ``mean``."""
     steps: tuple[StepConfig, ...] = ()
+    """Steps of a multi-step task, in their order."""
     artifacts: tuple[Artifact, ...] = ()
+    """Paths to bring home from the container after the agent."""
 
     @field_validator("steps")
     @classmethod

@@ -22,7 +22,7 @@ from pytest_harbor.task.network import is_impossible_ipv4
 
 SCHEMA_VERSIONS = ("1.0", "1.1", "1.2", "1.3", "1.4")
 
-_NEVER_NEGATIVE = {
+NEVER_NEGATIVE = {
     "AgentConfig": ("timeout_sec",),
     "CollectConfig": ("timeout_sec",),
     "EnvironmentConfig": ("build_timeout_sec", "cpus", "memory_mb", "storage_mb", "gpus"),
@@ -35,6 +35,8 @@ _NEVER_NEGATIVE = {
     ),
     "VerifierConfig": ("timeout_sec",),
 }
+"""Numbers that cannot be meant below 0, by the model of their table."""
+
 _DOUBTFUL_FOR_VERIFIER = {
     "healthcheck": "awaited here, but never looked at by Harbor",
     "mcp_servers": "has no effect: a verifier has no MCP servers",
@@ -88,7 +90,7 @@ def _check_package(config: TaskConfig, data: Mapping[str, Any]) -> Iterator[Find
 
 
 def _check_numbers_and_hosts(table: BaseModel, at: Location) -> Iterator[Finding]:
-    for key in _NEVER_NEGATIVE.get(type(table).__name__, ()):
+    for key in NEVER_NEGATIVE.get(type(table).__name__, ()):
         value = getattr(table, key)
         if value is not None and value < 0:
             yield Finding((*at, key), f"expected 0 or more, got {value}")

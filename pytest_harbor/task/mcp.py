@@ -20,16 +20,23 @@ class McpServer(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     name: str
+    """Name by which the agent knows it."""
     transport: Literal["stdio", "sse", "streamable-http"] = "sse"
+    """How it is talked to."""
     url: str | None = None
     """Address, for all transports but stdio."""
     command: str | None = None
     """Program, for stdio."""
     args: tuple[str, ...] = ()
+    """Arguments of the program."""
     headers: dict[str, str] = {}
     """Sent with each request, for all transports but stdio; values may be templates."""
 
-    @field_validator("transport", mode="before")
+    @field_validator(
+        "transport",
+        mode="before",
+        json_schema_input_type=Literal["stdio", "sse", "streamable-http", "http"],
+    )
     @classmethod
     def _accept_http(cls, transport: Any) -> Any:
         return "streamable-http" if transport == "http" else transport

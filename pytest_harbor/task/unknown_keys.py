@@ -129,13 +129,14 @@ def _table_keys(model: type[BaseModel]) -> _TableKeys:
     tables = {
         name: below
         for name, field in model.model_fields.items()
-        if (below := _model_in(field.annotation)) is not None
+        if (below := model_in(field.annotation)) is not None
     }
     known = frozenset(model.model_fields) | frozenset(OLD_KEYS.get(model.__name__, ()))
     return _TableKeys(model.__name__, known, tables)
 
 
-def _model_in(annotation: Any) -> type[BaseModel] | None:
+def model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model of the tables that a field holds; None where it holds none."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
-    return next(filter(None, map(_model_in, get_args(annotation))), None)
+    return next(filter(None, map(model_in, get_args(annotation))), None)
