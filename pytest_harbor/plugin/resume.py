@@ -30,8 +30,9 @@ _SHOWN = 5
 
 # Where results go, what is shown, which of the tasks run: none of it shapes a trial.
 _SHAPES_NOTHING = frozenset({
-    "tasks", "output", "reports", "rebuild", "missing_env", "agent_env", "keep", "resume",
-    "progress", "changed_since", "annotations", "summary", "metrics", "ci", "datasets",
+    "agent_env", "annotations", "asked", "changed_since", "ci", "datasets", "keep", "metrics",
+    "missing_env", "output", "progress", "rebuild", "reports", "resume", "retries",
+    "retry_exclude", "retry_include", "summary", "tasks",
 })  # fmt: skip
 
 
@@ -114,28 +115,37 @@ def _refuse_running(earlier: EarlierJob) -> None:
 
 def shaping_options(wanted: Settings) -> dict[str, Any]:
     """What of a run's settings its trials' results hang on, as plain JSON without secrets."""
-    found = {
-        field.name: _plain(getattr(wanted, field.name))
-        for field in dataclasses.fields(wanted)
-        if field.name not in _SHAPES_NOTHING
-    }
+    found = _fields(wanted)
     if wanted.agent_command:
         found["agent_command"] = _fingerprint(wanted.agent_command)
-    found["agent_kwargs"] = {name: _fingerprint(repr(v)) for name, v in wanted.agent_kwargs.items()}
-    found["agent_env_names"] = sorted(wanted.agent_env)
-    return found
+    return {**found, "agent_env_names": sorted(wanted.agent_env)}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass or named tuple that shape a result."""
+    names = getattr(value, "_fields", None) or [one.name for one in dataclasses.fields(value)]
+    return {
+        name: _fingerprints(found) if name.endswith("kwargs") else _plain(found)
+        for name in names
+        if name not in _SHAPES_NOTHING
+        for found in [getattr(value, name)]
+    }
 
 
 def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if dataclasses.is_dataclass(value):
-        return {one.name: _plain(getattr(value, one.name)) for one in dataclasses.fields(value)}
+    if dataclasses.is_dataclass(value) or hasattr(value, "_fields"):
+        return _fields(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(one) for key, one in value.items()}
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
     return [_plain(one) for one in value] if isinstance(value, Sequence) else str(value)
+
+
+def _fingerprints(values: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): _fingerprint(repr(value)) for name, value in values.items()}
 
 
 def _fingerprint(text: str) -> str:
