@@ -11,6 +11,12 @@ from pytest_harbor.result.image_time import ImageTime, ImageWorkKind
 _DOING = {"build": "building", "pull": "pulling", "install": "installing"}
 
 
+def _short(image: str) -> str:
+    """An image's name for people: without the digest that our own are named by."""
+    own = image.removeprefix("pytest-harbor/")
+    return image if own == image else own.partition(":")[0]
+
+
 def _nobody(_doing: str) -> None:
     """Is told of work that nobody follows."""
 
@@ -31,7 +37,7 @@ class ImageWork:
     @contextmanager
     def waiting(self, image: str) -> Iterator[None]:
         """Around all that waits for whoever else may be at it."""
-        self._tell(f"waiting for {image}")
+        self._tell(f"waiting for {_short(image)}")
         try:
             yield
         finally:
@@ -41,7 +47,7 @@ class ImageWork:
     def doing(self, kind: ImageWorkKind, image: str) -> Iterator[None]:
         """Work on an image from here to the end of the block."""
         started = time.monotonic()
-        self._doing = f"{_DOING[kind]} {image}"
+        self._doing = f"{_DOING[kind]} {_short(image)}"
         self._tell(self._doing)
         try:
             yield

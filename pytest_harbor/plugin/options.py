@@ -80,6 +80,7 @@ class Settings:
         strict: Warnings about a task's files are errors.
         keep: Environments to keep: ``"failed"``, ``"all"`` or None.
         progress: Whether a terminal shows the trials that run.
+        progress: Whether a terminal shows the trials that run.
         resume: The job to go on with, as it was named; None: a new one.
         check: How tasks are proven, instead of worked on; None: they are worked on.
         benchmark: What is tried again, who grades, and what is reckoned.
@@ -125,6 +126,7 @@ class Settings:
     ignore_timeouts: bool
     strict: bool
     keep: Literal["failed", "all"] | None
+    progress: Literal["auto", "on", "off"] = "auto"
     progress: Literal["auto", "on", "off"] = "auto"
     resume: str | None = None
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
@@ -218,6 +220,7 @@ def _resolve(config: pytest.Config) -> Settings:
         ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),
         keep=value["keep"],
+        progress=value["progress"] or "auto",
         progress=value["progress"] or "auto",
         resume=value["resume"],
         check=check,

@@ -45,8 +45,8 @@ def test_summary_and_job_are_the_same_with_workers(make_task, run_tasks, pyteste
     ran.run.stdout.fnmatch_lines(
         [
             "3 tasks, 6 trials",
-            "oracle: 3 of 3 valid rewards passed; mean reward 1",
-            "nop: 0 of 3 valid rewards passed; mean reward 0",
+            "oracle       3  3 of 3 *1.00  1.00 [[]0.44, 1.00[]]",
+            "nop          3  0 of 3 *0.00  0.00 [[]0.00, 0.56[]]",
             "results: */jobs/*",
         ]
     )

@@ -147,7 +147,8 @@ def test_rates_name_their_denominator(make_task, run_tasks):
     ran.run.stdout.fnmatch_lines(
         [
             "5 tasks, 5 trials",
-            "nop: 3 of 4 valid rewards passed; mean reward 0.75;"
-            " not counted: 1 no valid reward (the task's fault)",
+            "agent  trials  passed *mean reward *pass@1",
+            "nop         5  3 of 4  0.75 [[]*[]]  0.75 [[]*[]]",
+            "not counted: 1 no valid reward (the task's fault)",
         ]
     )

@@ -1,0 +1,177 @@
+"""What a run came to, in words: rates and means as reports have them, and where the time went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_harbor.plugin.summary_table import table
+from pytest_harbor.report.numbers import GroupNumbers, Total, group_numbers
+from pytest_harbor.report.trial import Trial, trial_of_properties
+from pytest_harbor.report.values import finite
+
+_LONG_SEC = 10.0
+"""What took less is not worth a line."""
+_SLOWEST = 3
+_FINDINGS = 20
+_USAGE = {
+    "input_tokens": "{:,.0f} tokens read",
+    "cache_tokens": "{:,.0f} of them cached",
+    "output_tokens": "{:,.0f} tokens written",
+    "cost_usd": "{:,.4f} USD",
+}
+
+
+def summary_lines(
+    found: Mapping[str, Mapping[str, Any]], *, width: int, rates: bool = True, short: bool = False
+) -> Iterator[str]:
+    """The lines below the count of trials.
+
+    Args:
+        found: Ids of the trials' items to their properties.
+        width: Of the terminal.
+        rates: Whether rewards are what it is about.
+        short: Without a table, and without what took long.
+    """
+    trials = [trial_of_properties(nodeid, known) for nodeid, known in found.items()]
+    groups = group_numbers(trials)
+    if rates:
+        # A table says more than a sentence where there is something to compare.
+        tells_more = not short and any(one.trials > 1 for one in groups)
+        if rows := table(groups, width) if tells_more else []:
+            yield from rows
+            yield from _named(groups, _left_out)
+        else:
+            yield from _named(groups, sentence, always=True)
+            yield from _named(groups, usage)
+    else:
+        yield from _named(groups, usage)
+    yield from _named(groups, _errors)
+    if not short:
+        yield from _named(groups, _phases)
+        yield from _slowest(found, trials)
+        yield from _images(found)
+    yield from _integrity(found)
+
+
+def _named(groups: Sequence[GroupNumbers], words: Any, *, always: bool = False) -> Iterator[str]:
+    """What there is to say of each group, with its name where it is not the only one."""
+    for group in groups:
+        if said := words(group):
+            yield f"{group.name}: {said}" if always or len(groups) > 1 else said
+
+
+def sentence(group: GroupNumbers) -> str:
+    """The pass rate with its denominator, and everything that is not in it."""
+    said = "no valid reward"
+    if group.mean_reward is not None:
+        said = f"{group.passed} of {group.valid} valid rewards passed"
+        said += f"; mean reward {group.mean_reward.value:.3g}"
+        most = max(group.pass_at, default=1)
+        if most > 1:
+            said += f"; pass@{most} {group.pass_at[most].value:.3g}"
+    aside = "".join(f" ({one})" for one in _tampering(group))
+    return "; ".join(filter(None, [f"{said}{aside}", _not_counted(group)]))
+
+
+def _left_out(group: GroupNumbers) -> str:
+    """What a row of the table does not tell."""
+    return "; ".join(filter(None, [*_tampering(group), _not_counted(group), _partly_known(group)]))
+
+
+def _tampering(group: GroupNumbers) -> Iterator[str]:
+    if group.untrusted:
+        yield f"{group.untrusted} failed for tampering: 0 in the mean"
+    if group.evaded:
+        yield f"{group.evaded} without a verdict after tampering: not passed, 0 in the mean"
+
+
+def _not_counted(group: GroupNumbers) -> str:
+    apart = ", ".join(f"{number} {why}" for why, number in group.left_out.items())
+    return f"not counted: {apart}" if apart else ""
+
+
+def usage(group: GroupNumbers) -> str:
+    """Tokens and cost of all trials, where they are known; says of how many they are."""
+    known = ((text, group.usage[name]) for name, text in _USAGE.items() if name in group.usage)
+    return "; ".join(text.format(total.value) + _of_how_many(total) for text, total in known)
+
+
+def _of_how_many(total: Total) -> str:
+    if total.known == total.trials:
+        return ""
+    return f" (known of {total.known} of {total.trials} trials)"
+
+
+def _partly_known(group: GroupNumbers) -> str:
+    partly = [total for total in group.usage.values() if total.known < total.trials]
+    return f"tokens and cost{_of_how_many(partly[0])}" if partly else ""
+
+
+def _errors(group: GroupNumbers) -> str:
+    kinds = ", ".join(f"{number} {kind}" for kind, number in group.errors.items())
+    return f"errors: {kinds}" if kinds else ""
+
+
+def _phases(group: GroupNumbers) -> str:
+    """Where the time of many trials went."""
+    longest = max((phase.longest for phase in group.phases.values()), default=0.0)
+    if group.trials < 2 or longest < _LONG_SEC:
+        return ""
+    times = ", ".join(
+        f"{name.replace('_', ' ')} {duration(phase.median)} ({duration(phase.longest)})"
+        for name, phase in group.phases.items()
+    )
+    return f"time, median (longest): {times}"
+
+
+def _slowest(found: Mapping[str, Any], trials: Sequence[Trial]) -> Iterator[str]:
+    spans = [
+        (span.seconds, span.phase.replace("_", " "), nodeid)
+        for nodeid, trial in zip(found, trials, strict=True)
+        for span in trial.spans
+        if span.seconds >= _LONG_SEC
+    ]
+    for seconds, phase, nodeid in sorted(spans, reverse=True)[:_SLOWEST]:
+        yield f"slowest: {duration(seconds)} {phase} of {nodeid}"
+
+
+def _images(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Builds, pulls and installs that took long; only the first trial that needs one has it."""
+    times: dict[str, float] = {}
+    for nodeid, known in found.items():
+        seconds = finite(known.get("seconds.images"))
+        if seconds and "resumed" not in known:
+            task = nodeid.partition("::")[0].removesuffix("/task.toml")
+            times[task] = times.get(task, 0.0) + seconds
+    long = sorted(((s, task) for task, s in times.items() if s >= _LONG_SEC), reverse=True)
+    for seconds, task in long[:_SLOWEST]:
+        yield f"image made: {duration(seconds)} for {task}"
+    if len(long) > _SLOWEST:
+        yield f"images made: {len(times)}, {duration(sum(times.values()))} in all"
+
+
+def _integrity(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The trials with signs of tampering, and their kinds."""
+    odd = {nodeid: known for nodeid, known in found.items() if known.get("integrity")}
+    for nodeid, known in list(odd.items())[:_FINDINGS]:
+        number = counted(known["integrity"], "sign") + " of tampering"
+        yield f"integrity: {nodeid}: {number} ({known.get('integrity.codes', '')})"
+    if more := max(len(odd) - _FINDINGS, 0):
+        yield f"integrity: {counted(more, 'trial')} more with signs of tampering"
+
+
+def counted(number: int, what: str) -> str:
+    """``1 trial``, ``2 trials``."""
+    return f"{number} {what}" + ("" if number == 1 else "s")
+
+
+def duration(seconds: float) -> str:
+    """``0.3 s``, ``42 s``, ``3 m 05 s``, ``1 h 02 m``."""
+    if seconds < _LONG_SEC:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes_of_hour = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes_of_hour:02} m"
+    return f"{minutes} m {rest:02} s" if minutes else f"{rest} s"
