@@ -7,6 +7,7 @@ a stranger's.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,12 @@ class OnlyTasks:
     def pytest_ignore_collect(self, collection_path: Path) -> bool | None:
         """No file is collected: a task is a folder."""
         return None if collection_path.is_dir() else True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collect_file(self) -> Generator[None, object, list[pytest.Collector]]:
+        """Not one that is named on the command line either, of which the hook above never hears."""
+        yield
+        return []
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
