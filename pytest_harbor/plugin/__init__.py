@@ -161,6 +161,17 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
+    """Say at pytest's debugger what of a trial is at hand."""
+    if isinstance(node, collect.TrialItem) and node.config.getoption("usepdb", False):
+        from pytest_harbor.plugin.debugger import hint
+
+        reporter = node.config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and (text := hint(node)):
+            reporter.write_line(f"\n{text}")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     """Once all else has ended, workers too: remove what is left of this run."""

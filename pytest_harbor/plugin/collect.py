@@ -33,7 +33,10 @@ def trial(request: pytest.FixtureRequest, harbor_trial: Any) -> None:
     """Every trial's function: the fixture runs the trial, here pytest hears of it."""
     from pytest_harbor.plugin import outcomes
 
-    outcomes.report(request, harbor_trial)
+    # In this frame pytest's debugger stops: what people look for is at hand here.
+    environments = outcomes.environments_of(request.node)
+    harbor_environment = next(iter(environments), None)
+    outcomes.report(request, harbor_trial, harbor_environment)
 
 
 _VARIANTS = pytest.StashKey[dict[str, Variant]]()

@@ -13,13 +13,31 @@ from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, forget, set_properties
 
 if TYPE_CHECKING:
+    from pytest_harbor.environment.base import Environment
     from pytest_harbor.result.trial import TrialResult
 
 
-def report(request: pytest.FixtureRequest, result: TrialResult) -> None:
-    """Pass or fail the item of a trial that came to an end; its steps are subtests."""
+def environments_of(item: pytest.Item) -> list[Environment]:
+    """What was made for the trial of an item, the agent's environment first."""
+    item_trial = item.stash.get(ITEM_TRIAL, None)
+    return item_trial.environments if item_trial else []
+
+
+def report(
+    request: pytest.FixtureRequest, result: TrialResult, environment: Environment | None = None
+) -> None:
+    """Pass or fail the item of a trial that came to an end; its steps are subtests.
+
+    Args:
+        request: Of the item.
+        result: The trial's.
+        environment: The agent's, where it is still there.
+    """
+    __tracebackhide__ = True
     item = request.node
     steps = result.steps and request.config.pluginmanager.hasplugin("subtests")
+    # At the debugger the trial as a whole is looked at, and only once.
+    steps = steps and not request.config.getoption("usepdb", False)
     if steps and not settings(request.config).check:
         _report_steps(request.getfixturevalue("subtests"), item, result)
     passed, text = told(item, result)
@@ -70,6 +88,8 @@ def guard_setup(item: pytest.Item) -> Iterator[None]:
         raise pytest.skip.Exception(str(error), _use_item_location=True) from None
     except HarborError as error:
         result = _cut_off(item, error, "environment")
+        # For people at pytest's debugger, which stops in this frame.
+        harbor_environment = next(iter(environments_of(item)), None)  # noqa: F841
         text = _text(item, result) if result else str(error)
         raise pytest.fail.Exception(f"{type(error).__name__}: {text}", pytrace=False) from None
     except pytest.skip.Exception as error:
