@@ -22,6 +22,7 @@
         │   ├── HealthcheckError
         │   ├── EnvironmentLostError
         │   ├── McpServerError
+        │   ├── JudgeUnavailableError
         │   └── TransferError
         ├── AgentFault             the agent's doing; the verifier grades all the same
         │   ├── AgentSetupError
@@ -199,6 +200,10 @@ class BoxTooLargeError(EnvironmentFault):
 
 class McpServerError(EnvironmentFault):
     """An MCP server of the task does not answer, or not as one."""
+
+
+class JudgeUnavailableError(EnvironmentFault):
+    """The model that was to grade did not answer; this says nothing of the agent."""
 
 
 class TransferError(EnvironmentFault):

@@ -16,6 +16,7 @@ from typing import Any
 from pytest_harbor.agent.base import Agent
 from pytest_harbor.agent.harbor import PREFIX, adapted, harbor_class, is_harbor_agent
 from pytest_harbor.errors import OptionError
+from pytest_harbor.verifier.base import Verifier
 
 AGENTS = "pytest_harbor.agents"
 """Entry point group of agents: a name and an :class:`Agent` class."""
@@ -130,6 +131,34 @@ def _check_arguments(name: str, kind: type[Agent], arguments: Mapping[str, Any])
             f"--harbor-agent={name}: {error}; the agent takes {kind.__name__}{signature}; its"
             " arguments come from --harbor-agent-kwarg, model_name from --harbor-model"
         ) from None
+
+
+def make_verifier(
+    name: str, *, kwargs: Mapping[str, Any] | None = None, import_root: Path | None = None
+) -> Verifier:
+    """Build a verifier from its name or its import path.
+
+    Raises:
+        OptionError: No such verifier, or its constructor refuses the arguments.
+    """
+    kind = find_named("--harbor-verifier", VERIFIERS, name, import_root)
+    if not (inspect.isclass(kind) and issubclass(kind, Verifier)):
+        raise OptionError(
+            f"--harbor-verifier={name}: {kind!r} is no verifier; it must be a subclass of"
+            " pytest_harbor.verifier.base.Verifier"
+        )
+    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+        raise OptionError(f"--harbor-verifier={name}: {kind.__name__} has no {missing[0]}()")
+    signature = inspect.signature(kind)
+    try:
+        signature.bind(**(kwargs or {}))
+    except TypeError as error:
+        raise OptionError(
+            f"--harbor-verifier={name}: {error}; it takes {kind.__name__}{signature}; its"
+            " arguments come from --harbor-verifier-kwarg"
+        ) from None
+    made: Verifier = kind(**(kwargs or {}))
+    return made
 
 
 def find_backend(name: str) -> Callable[..., Any]:

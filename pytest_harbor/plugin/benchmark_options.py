@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from pytest_harbor.plugin.option_values import non_empty
+from pytest_harbor.plugin.option_values import assignment, keyword_arguments, non_empty
 
 RETRIES = 2
 
@@ -56,6 +57,22 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         "ERROR",
     ),
     (
+        "--harbor-verifier",
+        "Who grades in place of the task's test script: package.module:Class, or a name from an "
+        "entry point, as judge",
+        non_empty,
+        "string",
+        "NAME",
+    ),
+    (
+        "--harbor-verifier-kwarg",
+        "Keyword argument for --harbor-verifier, repeatable; the value is read as JSON, else as "
+        "True, False or None, else as text",
+        assignment,
+        "args",
+        "KEY=VALUE",
+    ),
+    (
         "--harbor-metric",
         "Metric of your own over the valid rewards, repeatable: a metric.py, "
         "package.module:function, or a name from an entry point",
@@ -73,12 +90,16 @@ class BenchmarkSettings(NamedTuple):
         retries: Further tries after a fault of the set-up or the provider.
         retry_include: Errors that alone are reasons for one; empty: the table of causes.
         retry_exclude: Errors that are none.
+        verifier: Who grades in place of the task's test script; empty: nobody.
+        verifier_kwargs: Its keyword arguments.
         metrics: Metrics of the user's own, as they were named.
     """
 
     retries: int = RETRIES
     retry_include: tuple[str, ...] = ()
     retry_exclude: tuple[str, ...] = ()
+    verifier: str = ""
+    verifier_kwargs: Mapping[str, Any] = MappingProxyType({})
     metrics: tuple[str, ...] = ()
 
 
@@ -88,5 +109,7 @@ def benchmark_settings(value: Mapping[str, Any]) -> BenchmarkSettings:
         retries=RETRIES if value["retries"] is None else value["retries"],
         retry_include=tuple(dict.fromkeys(value["retry_include"] or ())),
         retry_exclude=tuple(dict.fromkeys(value["retry_exclude"] or ())),
+        verifier=(value["verifier"] or "").strip(),
+        verifier_kwargs=keyword_arguments(value["verifier_kwarg"] or ()),
         metrics=tuple(dict.fromkeys(value["metric"] or ())),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_harbor.plugin.option_table import COMMAND_AGENT
+from pytest_harbor.plugin.options import settings
 
 if TYPE_CHECKING:
     from pytest_harbor.agent.base import Agent
@@ -40,8 +41,17 @@ def pytest_harbor_make_environment(request: EnvironmentRequest) -> Environment:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_harbor_make_verifier(task: Task) -> Verifier:
-    """The task's own test script."""
+def pytest_harbor_make_verifier(config: pytest.Config, task: Task) -> Verifier:
+    """The verifier that the run names, else the task's own test script."""
+    wanted = settings(config).benchmark
+    if wanted.verifier:
+        from pytest_harbor.registry import make_verifier
+
+        return make_verifier(
+            wanted.verifier,
+            kwargs=wanted.verifier_kwargs,
+            import_root=config.invocation_params.dir,
+        )
     from pytest_harbor.verifier.script import ScriptVerifier
 
     return ScriptVerifier()

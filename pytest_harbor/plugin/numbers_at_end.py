@@ -133,7 +133,8 @@ def write_numbers(
         for key, figures in harbor_figures(trials, believes=False).items():
             if key in evals:
                 evals[key]["pass_at_k"] = dict(figures.pass_at_k)
-        content["stats"]["n_retries"] += retried
+        stats = content["stats"]
+        stats["n_retries"] = stats.get("n_retries", 0) + retried
         write_json(path, {**content, "pytest_harbor": numbers_json(trials, metrics)})
     except (OSError, ValueError, KeyError, TypeError):
         return

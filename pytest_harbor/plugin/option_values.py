@@ -7,10 +7,12 @@ file, and gives it back as a plain value or raises ``argparse.ArgumentTypeError`
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from pytest_harbor.task.overrides import template_fault
 from pytest_harbor.task.template import missing_variables
@@ -58,6 +60,19 @@ def assignment(text: str) -> str:
             f"expected KEY=VALUE with a Python name before the '=', got {text!r}"
         )
     return text
+
+
+def keyword_arguments(pairs: Iterable[str]) -> dict[str, Any]:
+    """Keyword arguments of assignments; a value is JSON, a Python constant, or text."""
+    split = (pair.partition("=") for pair in pairs)
+    return {key.strip(): _kwarg_value(text) for key, _equals, text in split}
+
+
+def _kwarg_value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return {"True": True, "False": False, "None": None}.get(text, text)
 
 
 def variable(text: str) -> str:

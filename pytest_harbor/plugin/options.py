@@ -9,7 +9,6 @@ passes through one function, whichever way it came, and stays a plain value on
 from __future__ import annotations
 
 import argparse
-import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +29,12 @@ from pytest_harbor.plugin.network_options import (
 )
 from pytest_harbor.plugin.notices import HarborWarning
 from pytest_harbor.plugin.option_table import COMMAND_AGENT, OPTIONS, Option
-from pytest_harbor.plugin.option_values import env_table, missing_text, unreadable_ini
+from pytest_harbor.plugin.option_values import (
+    env_table,
+    keyword_arguments,
+    missing_text,
+    unreadable_ini,
+)
 from pytest_harbor.plugin.report_options import ReportSettings, report_settings
 from pytest_harbor.task.overrides import TaskOverrides
 from pytest_harbor.task.template import missing_variables, resolve_env
@@ -80,7 +84,6 @@ class Settings:
         strict: Warnings about a task's files are errors.
         keep: Environments to keep: ``"failed"``, ``"all"`` or None.
         progress: Whether a terminal shows the trials that run.
-        progress: Whether a terminal shows the trials that run.
         resume: The job to go on with, as it was named; None: a new one.
         check: How tasks are proven, instead of worked on; None: they are worked on.
         benchmark: What is tried again, who grades, and what is reckoned.
@@ -126,7 +129,6 @@ class Settings:
     ignore_timeouts: bool
     strict: bool
     keep: Literal["failed", "all"] | None
-    progress: Literal["auto", "on", "off"] = "auto"
     progress: Literal["auto", "on", "off"] = "auto"
     resume: str | None = None
     benchmark: BenchmarkSettings = field(default_factory=BenchmarkSettings)
@@ -181,7 +183,7 @@ def _resolve(config: pytest.Config) -> Settings:
         agents=("oracle", "nop") if check else _agents(value["agent"] or (), command),
         agent_command=command,
         models=tuple(dict.fromkeys(value["model"] or ())),
-        agent_kwargs=_agent_kwargs(value["agent_kwarg"] or ()),
+        agent_kwargs=keyword_arguments(value["agent_kwarg"] or ()),
         agent_env=env,
         missing_env=missing_env,
         attempts=value["attempts"] or 1,
@@ -220,7 +222,6 @@ def _resolve(config: pytest.Config) -> Settings:
         ignore_timeouts=bool(value["ignore_timeouts"]),
         strict=bool(value["strict"]),
         keep=value["keep"],
-        progress=value["progress"] or "auto",
         progress=value["progress"] or "auto",
         resume=value["resume"],
         check=check,
@@ -282,18 +283,6 @@ def _agents(names: Sequence[str], command: str | None) -> tuple[str, ...]:
         )
     wanted = [*names, COMMAND_AGENT] if command is not None else [*names]
     return tuple(dict.fromkeys(wanted or ["oracle"]))
-
-
-def _agent_kwargs(pairs: Iterable[str]) -> dict[str, Any]:
-    split = (pair.partition("=") for pair in pairs)
-    return {key.strip(): _kwarg_value(text) for key, _equals, text in split}
-
-
-def _kwarg_value(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return {"True": True, "False": False, "None": None}.get(text, text)
 
 
 def _agent_env(

@@ -19,7 +19,7 @@ from pytest_harbor.errors import (
 from pytest_harbor.result.integrity import IntegrityFinding, Level
 from pytest_harbor.task.layout import VERIFIER_LOGS
 
-RewardSource = Literal["reward.json", "reward.txt", "steps"]
+RewardSource = Literal["reward.json", "reward.txt", "steps", "verifier"]
 REWARD_JSON: RewardSource = "reward.json"
 REWARD_TEXT: RewardSource = "reward.txt"
 REWARD_KEY = "reward"
