@@ -160,8 +160,8 @@ class Cache:
                 yield path
             finally:
                 shutil.rmtree(path, ignore_errors=True)
-        with suppress(OSError):
-            os.unlink(f"{path}.lock")
+                with suppress(OSError):
+                    os.unlink(f"{path}.lock")
 
     def _sweep(self, base: Path) -> None:
         """Remove what killed runs left."""

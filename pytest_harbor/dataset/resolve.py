@@ -17,7 +17,14 @@ from pytest_harbor.dataset.place import RegistryPlace, RegistryReading, read_pla
 from pytest_harbor.dataset.registry_file import RegistryDataset, choose, read_registry
 from pytest_harbor.dataset.repository_tasks import RepositoryTasks, find_tasks
 from pytest_harbor.dataset.source import GitTask
-from pytest_harbor.dataset.spec import FolderSpec, GitSpec, HubSpec, RegistrySpec, parse_dataset
+from pytest_harbor.dataset.spec import (
+    FolderSpec,
+    GitSpec,
+    HubSpec,
+    RegistrySpec,
+    parse_dataset,
+    without_credentials,
+)
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 
 _Remote = RegistrySpec | HubSpec | GitSpec
@@ -55,6 +62,7 @@ class Resolver:
         if isinstance(spec, FolderSpec):
             return self._of_folder(spec, asked)
         note = self._note_name(asked, spec)
+        asked = without_credentials(asked)
         kept = self._kept(note, spec)
         if kept is not None and isinstance(spec, GitSpec | HubSpec) and spec.is_pinned:
             return kept

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from pytest_harbor.errors import DatasetError
@@ -205,13 +204,16 @@ def parse_task_path(path: str) -> str:
         DatasetError: It leads out of it.
     """
     parts: list[str] = []
-    for part in PurePosixPath(path).parts:
-        if part == ".." and parts:
-            parts.pop()
-        elif part in ("/", "..") or "\\" in part or "\0" in part or ":" in part:
-            raise DatasetError(f"the path {path!r} does not stay inside of the repository")
+    fault = DatasetError(f"the path {path!r} does not stay inside of the repository")
+    if path.startswith("/") or any(mark in path for mark in "\\\0:"):
+        raise fault
+    for part in path.split("/"):
+        if part != "..":
+            parts += [part] if part not in ("", ".") else []
+        elif not parts:
+            raise fault
         else:
-            parts.append(part)
+            parts.pop()
     return "/".join(parts) or "."
 
 
@@ -277,8 +279,11 @@ def _split_tree(parts: list[str]) -> tuple[list[str], str | None, str | None]:
 def _checked(spec: GitSpec, text: str) -> GitSpec:
     if spec.host != "local" and not _HOST.fullmatch(spec.host):
         raise DatasetError(f"{text!r}: {spec.host!r} is no host")
-    if not spec.repository or any(part.startswith("-") for part in spec.repository.split("/")):
-        raise DatasetError(f"{text!r}: expected the path of a repository behind the host")
+    parts = spec.repository.split("/")
+    if not spec.repository or any(one.startswith("-") or "@" in one for one in parts):
+        raise DatasetError(
+            f"{text!r}: expected the path of a repository behind the host, and @REF at the end"
+        )
     if spec.ref is not None:
         check_ref(spec.ref)
     if spec.folder is not None:
