@@ -14,6 +14,8 @@ from pytest_harbor.errors import HarborError
 # sets ``run``, which takes the namespace and gives the exit status. It imports what its
 # command needs when that runs.
 COMMANDS = (
+    "pytest_harbor.start.new_command",
+    "pytest_harbor.start.schema_command",
     "pytest_harbor.report.command",
     "pytest_harbor.trial.kept_command",
     "pytest_harbor.dataset.command",

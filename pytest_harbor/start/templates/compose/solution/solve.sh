@@ -1,0 +1,10 @@
+#!/bin/bash
+# What the oracle runs: it shows that the task can be solved. No agent gets to see it.
+set -euo pipefail
+
+busybox wget -q -O /tmp/numbers.txt http://numbers/numbers.txt
+sum=0
+while read -r number; do
+    sum=$((sum + number))
+done </tmp/numbers.txt
+echo "$sum" >/app/sum.txt
