@@ -38,6 +38,7 @@ class LiveArea:
         self._writer = writer
         self._lock = threading.RLock()
         self._drawn = False
+        self._closed = False
         self._write_raw = writer.write_raw
         writer.flush()
         writer.write_raw = self._erase_and_write  # type: ignore[method-assign]
@@ -74,6 +75,9 @@ class LiveArea:
     def close(self) -> None:
         """Show nothing from now on."""
         with self._lock:
+            if self._closed:
+                return
+            self._closed = True
             self.clear()
             if self._writer.write_raw == self._erase_and_write:
                 self._writer.write_raw = self._write_raw  # type: ignore[method-assign]

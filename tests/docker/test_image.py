@@ -15,6 +15,8 @@ from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, E
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.build_log import BuildLog, line_of_step
 from pytest_harbor.environment.docker.image import content_hash, ensure_image
+from pytest_harbor.environment.docker.pull import PullProgress
+from pytest_harbor.environment.image_work import ImageWork
 from pytest_harbor.errors import (
     EnvironmentStartTimeoutError,
     ImageBuildError,
@@ -282,6 +284,59 @@ def test_the_log_is_whole_in_its_file_and_its_end_in_the_message(tmp_path: Path)
     assert "line 99" in log.tail()
     assert "line 50" not in log.tail()
     assert "RUN x" in log.last_step()
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        ("Step 3/5 : RUN exit 7", "3/5 RUN exit 7"),
+        ("#6 [2/3] RUN exit 7", "2/3 RUN exit 7"),
+        ("#12 [stage-1 10/11] COPY a b", "10/11 COPY a b"),
+        ("#1 [internal] load build definition from Dockerfile", None),
+        ("#6 0.123 Step by step", None),
+    ],
+)
+def test_steps_are_told_as_they_begin(line: str, step: str | None):
+    told: list[str] = []
+    with BuildLog.opened(None, told.append) as log:
+        log.write(line)
+        assert told == []
+        log.write("\n")
+    assert told == ([] if step is None else [step])
+
+
+def test_how_far_a_pull_is():
+    pulled = PullProgress()
+    told = [
+        pulled.take({"status": status, "id": layer})
+        for status, layer in (
+            ("Pulling from library/debian", "bookworm"),
+            ("Already exists", "a"),
+            ("Pulling fs layer", "b"),
+            ("Waiting", "c"),
+            ("Downloading", "b"),
+            ("Pull complete", "b"),
+            ("Pull complete", "c"),
+        )
+    ]
+    assert told == ["", *(f"{n} layers" for n in ("1/1", "1/2", "1/3", "1/3", "2/3", "3/3"))]
+
+
+def test_a_build_tells_what_it_does_and_how_long_it_took(
+    engine: Engine, fresh: str, make_context: MakeContext, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DOCKER_BUILDKIT", "0")
+    told: list[str] = []
+    work = ImageWork(told.append)
+    spec = ContainerSpec("l", context_dir=make_context(fresh), image_work=work)
+    image = ensure_image(engine, spec, FOREVER)
+    assert told[:2] == ["waiting for l", "building l"]
+    assert told[2].startswith("building l: 1/")
+    assert told[-1] == ""
+    assert [(one.kind, one.image) for one in work.times] == [("build", image.reference)]
+    told.clear()
+    ensure_image(engine, spec, FOREVER)
+    assert told == []
 
 
 @pytest.mark.parametrize(
