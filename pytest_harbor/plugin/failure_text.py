@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_harbor.plugin.rerun import again, unset_variables
 from pytest_harbor.result.reward import REWARD_KEY, Number, shown
-from pytest_harbor.task.template import is_sensitive_name
 from pytest_harbor.trial.logs import read_tail
-from pytest_harbor.trial.secrets import REDACTED
 
 if TYPE_CHECKING:
     from pytest_harbor.result.reward import Verdict
@@ -33,7 +30,6 @@ _NAME_CHARS = 80
 
 # Colours and titles of terminals: CSI and OSC sequences.
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)")
-_ONLY_A_NAME = re.compile(r"\$\{\w+\}")
 _SOURCES = {"steps": "all steps together"}
 
 
@@ -55,6 +51,8 @@ def failure_text(item: pytest.Item, result: TrialResult, *, kept: str = "") -> s
     parts += [_times(result), f"logs: {_short(result.trial_dir)}"]
     if kept:
         parts.append(kept)
+    if names := unset_variables(item):
+        parts.append(f"set these first, whose values are not shown: {' '.join(names)}")
     parts.append(f"run again: {again(item)}")
     return _printable("\n".join(part for part in parts if part))
 
@@ -184,54 +182,6 @@ def _distrust(result: TrialResult) -> str:
         return f"no verdict on a box that was tampered with, so not passed: {reason}"
     earned = f"reward {_deciding(result.verdict)}"
     return f"{earned} is not trusted (--harbor-on-tamper=fail): {reason}"
-
-
-def again(item: pytest.Item) -> str:
-    """The command that runs this one trial again, without secrets."""
-    return shlex.join(["pytest", _id_from_here(item), *_options(item.config.option)])
-
-
-def _options(given: argparse.Namespace) -> Iterator[str]:
-    """The options that shape a trial, as they were given; pytest keeps those not given as None."""
-    if given.inifilename:
-        yield f"--config-file={given.inifilename}"
-    if given.rootdir:
-        yield f"--rootdir={given.rootdir}"
-    for assignment in given.override_ini or ():
-        name, _, value = assignment.partition("=")
-        if name == "harbor_agent_env":
-            value = " ".join(map(_without_secret, shlex.split(value)))
-        if name.startswith("harbor_"):
-            yield f"--override-ini={name}={value}"
-    for name, value in vars(given).items():
-        if name.startswith("harbor_") and value is not None:
-            yield from _option("--" + name.replace("_", "-"), value)
-
-
-def _option(flag: str, value: Any) -> Iterator[str]:
-    if value is True:
-        yield flag
-        return
-    for one in value if isinstance(value, list) else [value]:
-        text = str(one)
-        if flag == "--harbor-agent-env":
-            text = _without_secret(text)
-        elif flag == "--harbor-agent-kwarg" and is_sensitive_name(text.partition("=")[0]):
-            text = f"{text.partition('=')[0]}={REDACTED}"
-        yield f"{flag}={text}"
-
-
-def _without_secret(assignment: str) -> str:
-    """The variable's name is enough: its value is taken from the environment."""
-    name, _, value = assignment.partition("=")
-    return assignment if _ONLY_A_NAME.fullmatch(value) else name
-
-
-def _id_from_here(item: pytest.Item) -> str:
-    """The item's id for a command line in the folder where this run was started."""
-    path, separator, name = str(item.nodeid).partition("::")
-    start = item.config.invocation_params.dir
-    return os.path.relpath(item.config.rootpath / path, start) + separator + name
 
 
 def _tests(work: Work) -> Iterator[str]:

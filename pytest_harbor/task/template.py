@@ -10,6 +10,8 @@ from pytest_harbor.errors import MissingVariableError
 # The whole value is the template, or it is plain text; a default may hold braces but no
 # line end. Not a shell: no nesting, no ``:?`` and no ``-`` without the colon.
 _TEMPLATE = re.compile(r"\$\{([^}:]+)(?::-(.*))?\}")
+ONLY_A_NAME = re.compile(r"\$\{(\w+)\}")
+"""A template that is a variable's name and nothing else."""
 MIN_KEY_CHARS = 8
 """Keys and passwords that anybody takes for one are longer than most words of settings."""
 

@@ -3,7 +3,8 @@
 The texts stand in ``golden/``.
 """
 
-import shlex
+import os
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_harbor.plugin.failure_text import again, failure_text, headline, step_text
+from pytest_harbor.plugin.failure_text import failure_text, headline, step_text
 from pytest_harbor.result.ctrf import CtrfReport, CtrfTest
 from pytest_harbor.result.network import PhaseRefusals, RefusedConnection
 from pytest_harbor.result.reward import Reward, judge
@@ -24,8 +25,11 @@ Given = Callable[..., pytest.Item]
 
 
 @pytest.fixture
-def item(make_task: Any, pytester: pytest.Pytester) -> Given:
-    """The trial of a task, as a command line gives it."""
+def item(make_task: Any, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Given:
+    """The trial of a task, as a command line gives it to the program ``pytest``."""
+    programs = os.path.dirname(sys.executable)
+    monkeypatch.setenv("PATH", os.pathsep.join([programs, os.environ["PATH"]]))
+    monkeypatch.setattr(sys, "argv", ["pytest"])
 
     def collect(*args: str, tasks: str = "tasks") -> pytest.Item:
         if not (make_task.root / "hello").exists():
@@ -217,93 +221,6 @@ def test_the_first_line_tells_the_verdict(
     values: dict[str, Any], threshold: float, words: str
 ) -> None:
     assert headline(graded(values, threshold)) == words
-
-
-# --- the command that runs a trial again
-
-
-def words_again(item: pytest.Item) -> list[str]:
-    command = again(item)
-    assert command == shlex.join(shlex.split(command))
-    return shlex.split(command)
-
-
-@pytest.mark.parametrize(
-    "args", [["--harbor-agent=nop"], ["--harbor-agent", "nop"], ["-x", "--harbor-agent", "nop"]]
-)
-def test_options_are_kept_however_they_were_written(item: Given, args: list[str]) -> None:
-    assert words_again(item(*args)) == [
-        "pytest",
-        "tasks/hello/task.toml::nop",
-        "--harbor-agent=nop",
-    ]
-
-
-def test_values_keep_their_spaces_and_quotes(item: Given) -> None:
-    command = """sh -c 'echo "it'"'"'s $HOME"' -- {instruction}"""
-    assert words_again(item("--harbor-agent-command", command, "--harbor-keep")) == [
-        "pytest",
-        "tasks/hello/task.toml::command",
-        f"--harbor-agent-command={command}",
-        "--harbor-keep=failed",
-    ]
-
-
-def test_everything_that_shapes_the_trial_is_kept(item: Given, pytester: pytest.Pytester) -> None:
-    ini = pytester.path / "other.toml"
-    ini.write_text("[tool.pytest.ini_options]\n")
-    args = [
-        f"--config-file={ini}",
-        f"--rootdir={pytester.path}",
-        "--override-ini=harbor_threshold=0.5",
-        "--harbor-agent=nop",
-        "--harbor-agent=oracle",
-        "--harbor-attempts=3",
-        "--harbor-agent-timeout-multiplier=2.5",
-        "--harbor-rebuild",
-        "--harbor-strict",
-    ]
-    assert words_again(item("--override-ini=addopts=", "-vv", *args))[2:] == args
-
-
-def test_secrets_are_named_and_not_shown(item: Given, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOST_KEY", "s3cr3t-1")
-    given = item(
-        "--harbor-agent=nop",
-        "--harbor-agent-env=A_KEY=s3cr3t-2",
-        "--harbor-agent-env",
-        "HOST_KEY",
-        "--harbor-agent-env=B_KEY=${HOST_KEY}",
-        "--harbor-agent-env=C_KEY=${UNSET:-s3cr3t-3}",
-        "--harbor-agent-kwarg=api_key=s3cr3t-4",
-        "--harbor-agent-kwarg=max_tokens=5",
-        "--override-ini=harbor_agent_env='D_KEY=s3cr3t 5' E_KEY",
-    )
-    words = words_again(given)
-    assert "s3cr3t" not in " ".join(words)
-    assert words[2:] == [
-        "--override-ini=harbor_agent_env=D_KEY E_KEY",
-        "--harbor-agent=nop",
-        "--harbor-agent-kwarg=api_key=[REDACTED]",
-        "--harbor-agent-kwarg=max_tokens=5",
-        "--harbor-agent-env=A_KEY",
-        "--harbor-agent-env=HOST_KEY",
-        "--harbor-agent-env=B_KEY=${HOST_KEY}",
-        "--harbor-agent-env=C_KEY",
-    ]
-
-
-def test_from_a_folder_below_the_id_leads_back(
-    item: Given, make_task: Any, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    make_task("my task")
-    pytester.makeini("[pytest]\n")
-    below = pytester.mkdir("below")
-    monkeypatch.chdir(below)
-    assert words_again(item(tasks="../tasks/my task")) == [
-        "pytest",
-        "../tasks/my task/task.toml::oracle",
-    ]
 
 
 # --- what the network refused

@@ -1,0 +1,143 @@
+"""The command that runs one item again: as it stands, in the folder where the run was started."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_harbor.plugin.command_line import path_from_here, pytest_words
+from pytest_harbor.task.layout import CONFIG_FILE
+from pytest_harbor.task.template import ONLY_A_NAME, is_sensitive_name
+
+_CONFIG_FILES = (
+    "pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini",
+    "setup.cfg",
+)  # fmt: skip
+
+# Which items a run has, what is shown and written of them all: not what this one does. A job
+# that is gone on with would report it once more.
+_OF_THE_WHOLE_RUN = frozenset({
+    "harbor_tasks", "harbor_exclude_tasks", "harbor_changed_since", "harbor_resume",
+    "harbor_html", "harbor_csv", "harbor_jsonl", "harbor_json", "harbor_baseline",
+    "harbor_annotations", "harbor_summary", "harbor_progress", "harbor_metric",
+})  # fmt: skip
+
+
+def again(item: pytest.Item) -> str:
+    """The command, without secrets: variables of the shell stand for them."""
+    config = item.config
+    words = [*pytest_words(config), _id_from_here(item), *_place(item)]
+    return " ".join([shlex.join(words), *_options(config.option)])
+
+
+def unset_variables(item: pytest.Item) -> list[str]:
+    """Variables that the command takes values from and this process's environment lacks."""
+    given = item.config.option
+    names = [_env_name(one) for one in given.harbor_agent_env or ()]
+    names += [_variable(one) for one in given.harbor_agent_kwarg or () if _is_secret(one)]
+    return [name for name in dict.fromkeys(names) if name not in os.environ]
+
+
+def _id_from_here(item: pytest.Item) -> str:
+    """The item's id for a command line; one of a dataset is no path."""
+    path, separator, name = str(item.nodeid).partition("::")
+    place = item.config.rootpath / path
+    found = path_from_here(item.config, place) if place.exists() else path
+    return f"{found}{separator}{name}"
+
+
+def _place(item: pytest.Item) -> Iterator[str]:
+    """What makes pytest find the same configuration, root folder and plugins for one item."""
+    config, given = item.config, item.config.option
+    if given.inifilename:
+        yield f"--config-file={given.inifilename}"
+    elif _is_misled(item):
+        root = path_from_here(config, config.rootpath)
+        found = path_from_here(config, config.inipath) if config.inipath else os.devnull
+        yield f"--config-file={found}"
+        yield from [] if config.inipath else [f"--confcutdir={root}"]
+        yield from [] if config.inipath or given.rootdir else [f"--rootdir={root}"]
+    if given.rootdir:
+        yield f"--rootdir={given.rootdir}"
+    yield from _cut(config.invocation_params.args)
+    for plugin in given.plugins or ():
+        if isinstance(plugin, str) and not plugin.startswith("no:"):
+            yield f"-p{plugin}"
+
+
+def _cut(args: Sequence[Any]) -> Iterator[str]:
+    """The option as it was given: pytest puts a default of its own in its place."""
+    words = [str(arg) for arg in args]
+    for number, word in enumerate(words):
+        if word.startswith("--confcutdir="):
+            yield word
+        elif word == "--confcutdir" and words[number + 1 :]:
+            yield f"{word}={words[number + 1]}"
+
+
+def _is_misled(item: pytest.Item) -> bool:
+    """Whether a file in the task, or between it and the run's own, would configure pytest."""
+    if item.path.name != CONFIG_FILE:
+        return False
+    end = item.config.inipath.parent if item.config.inipath else item.config.rootpath
+    for folder in item.path.parents:
+        if folder == end:
+            return False
+        if any((folder / name).is_file() for name in _CONFIG_FILES):
+            return True
+    return False
+
+
+def _options(given: argparse.Namespace) -> Iterator[str]:
+    """The options that shape a trial, as they were given; pytest keeps those not given as None."""
+    for assignment in given.override_ini or ():
+        name, _, value = assignment.partition("=")
+        if name in _OF_THE_WHOLE_RUN or not name.startswith("harbor_"):
+            continue
+        if name == "harbor_agent_env":
+            value = " ".join(map(_env_assignment, shlex.split(value)))
+        yield shlex.quote(f"--override-ini={name}={value}")
+    for name, value in vars(given).items():
+        if name.startswith("harbor_") and value is not None and name not in _OF_THE_WHOLE_RUN:
+            yield from _option("--" + name.replace("_", "-"), value)
+
+
+def _option(flag: str, value: Any) -> Iterator[str]:
+    if value is True:
+        yield flag
+        return
+    for one in value if isinstance(value, list) else [value]:
+        text = str(one)
+        if flag == "--harbor-agent-env":
+            text = _env_assignment(text)
+        if flag.endswith("-kwarg") and _is_secret(text):
+            yield f'{flag}={text.partition("=")[0]}="${_variable(text)}"'
+        else:
+            yield shlex.quote(f"{flag}={text}")
+
+
+def _env_assignment(text: str) -> str:
+    """The variable's name is enough: its value is taken from the environment."""
+    name, _, value = text.partition("=")
+    return text if ONLY_A_NAME.fullmatch(value) else name
+
+
+def _env_name(text: str) -> str:
+    """The variable of this machine that an option takes its value from."""
+    name, _, value = text.partition("=")
+    found = ONLY_A_NAME.fullmatch(value)
+    return found[1] if found else name
+
+
+def _is_secret(assignment: str) -> bool:
+    return is_sensitive_name(assignment.partition("=")[0])
+
+
+def _variable(assignment: str) -> str:
+    """What a shell's variable with a keyword's value is called."""
+    return assignment.partition("=")[0].strip().upper()
