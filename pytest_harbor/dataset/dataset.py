@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pytest_harbor.dataset.source import TaskSource, source_json, source_of_json
@@ -35,7 +35,6 @@ class Dataset:
         tasks: In the dataset's order.
         description: For people.
         metrics: As a registry lists them.
-        urls: Repositories' URLs with credentials, by those without; never written.
         notes: What the user should know.
     """
 
@@ -46,7 +45,6 @@ class Dataset:
     tasks: tuple[DatasetTask, ...]
     description: str = ""
     metrics: tuple[Mapping[str, Any], ...] = ()
-    urls: Mapping[str, str] = field(default_factory=dict, repr=False)
     notes: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
@@ -62,7 +60,7 @@ class Dataset:
         }
 
 
-def dataset_of_json(known: Any, urls: Mapping[str, str] | None = None) -> Dataset:
+def dataset_of_json(known: Any) -> Dataset:
     """The dataset that :meth:`Dataset.as_json` wrote.
 
     Raises:
@@ -77,7 +75,6 @@ def dataset_of_json(known: Any, urls: Mapping[str, str] | None = None) -> Datase
             tuple(DatasetTask(row["id"], source_of_json(row)) for row in known["tasks"]),
             known.get("description", ""),
             tuple(known.get("metrics", ())),
-            urls or {},
         )
     except (KeyError, TypeError):
         raise DatasetError("what was kept of a dataset cannot be read") from None

@@ -44,7 +44,6 @@ class Fetcher:
         cache: The cache.
         progress: Is told what goes on.
         hub: Makes the client of the Hub; only called where a task of it is missing.
-        urls: Repositories' URLs with credentials, by those without.
     """
 
     def __init__(
@@ -53,12 +52,10 @@ class Fetcher:
         progress: Progress,
         *,
         hub: Callable[[], Hub],
-        urls: Mapping[str, str] | None = None,
     ) -> None:
         self._cache = cache
         self._progress = progress
         self._hub = hub
-        self._urls = urls or {}
 
     def fetch(self, sources: Iterable[TaskSource], label: str) -> dict[TaskSource, FetchedTask]:
         """Have each task on the disk.
@@ -100,11 +97,13 @@ class Fetcher:
 
     def _fetch_commit(self, tasks: Sequence[GitTask]) -> dict[TaskSource, FetchedTask]:
         first = tasks[0]
-        url = self._urls.get(first.url, first.url)
         self._progress(f"{first.url} at {first.commit[:12]}: {len(tasks)} tasks")
         with self._cache.lock(first.group, self._progress), self._cache.workspace() as place:
             return with_commit(
-                url, first.commit, place, lambda repository: self._take(repository, tasks, place)
+                first.url,
+                first.commit,
+                place,
+                lambda repository: self._take(repository, tasks, place),
             )
 
     def _take(

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple, TypeVar
 
-from pytest_harbor.dataset.spec import GitSpec, check_ref, is_commit, without_credentials
+from pytest_harbor.dataset.spec import GitSpec, check_ref, is_commit
 from pytest_harbor.dataset.tree import Entry
 from pytest_harbor.dataset.write import Readable
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
@@ -90,7 +90,7 @@ def resolve_ref(url: str, ref: str | None) -> str:
         if found := known.get(f"{name}^{{}}") or known.get(name):
             return found
     hint = _known_refs(url) if known or ref else "it has no commits"
-    raise DatasetError(f"{without_credentials(url)} has no branch or tag {wanted!r}: {hint}")
+    raise DatasetError(f"{url} has no branch or tag {wanted!r}: {hint}")
 
 
 def _known_refs(url: str) -> str:
@@ -106,7 +106,7 @@ class Repository:
 
     Attributes:
         path: Its folder.
-        url: Where its objects come from; may have credentials.
+        url: Where its objects come from.
         commit: The commit's id.
     """
 
@@ -158,7 +158,7 @@ class Repository:
                 process.stdin.flush()
                 header = process.stdout.readline().split()
                 if len(header) != 3:
-                    raise DatasetError(f"{without_credentials(self.url)} did not give {oid}")
+                    raise DatasetError(f"{self.url} did not give {oid}")
                 part = _Part(process.stdout, int(header[2]))
                 yield part
                 part.skip()
@@ -279,22 +279,19 @@ def _environment(url: str) -> dict[str, str]:
     """Variables of a git process: unlike arguments, other users' ``ps`` does not show them."""
     settings = {**_SETTINGS, "remote.origin.url": url} if url else _SETTINGS
     kept = {name: one for name, one in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
-    given = {
-        name: one
-        for name, one in kept.items()
-        if not name.startswith(("GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"))
-    }
+    # The user's own come first, for of two settings the last one counts.
+    first = int(kept.get("GIT_CONFIG_COUNT") or 0)
     allowed = f"{_PROTOCOLS}:file" if url.startswith("file:") else _PROTOCOLS
     numbered = {
         f"GIT_CONFIG_{part}_{number}": text
-        for number, pair in enumerate(settings.items())
+        for number, pair in enumerate(settings.items(), first)
         for part, text in zip(("KEY", "VALUE"), pair, strict=True)
     }
     return {
         "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30",
-        **given,
+        **kept,
         **numbered,
-        "GIT_CONFIG_COUNT": str(len(settings)),
+        "GIT_CONFIG_COUNT": str(first + len(settings)),
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_ALLOW_PROTOCOL": allowed,
         "GIT_OPTIONAL_LOCKS": "0",
@@ -343,5 +340,4 @@ def _git(
 def _failure(command: str, err: bytes, url: str) -> str:
     lines = [line for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
     said = "\n".join(lines[-_SHOWN_LINES:]) or "nothing"
-    shown = without_credentials(url)
-    return f"{shown}: git {command} failed: {said.replace(url, shown)}"
+    return f"{url}: git {command} failed: {said}"

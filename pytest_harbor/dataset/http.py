@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_harbor.dataset.spec import without_credentials
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 
 if TYPE_CHECKING:
@@ -65,7 +64,6 @@ class Http:
     def _answer(self, method: str, url: str, given: Mapping[str, Any]) -> requests.Response:
         import requests
 
-        shown = without_credentials(url)
         try:
             answer = self._session.request(
                 method, url, timeout=_TIMEOUT, stream=True, allow_redirects=self._follow, **given
@@ -75,13 +73,13 @@ class Http:
             requests.Timeout,
             requests.exceptions.RetryError,
         ) as error:
-            raise DatasetUnreachableError(f"{shown} does not answer: {_reason(error)}") from None
+            raise DatasetUnreachableError(f"{url} does not answer: {_reason(error)}") from None
         except (requests.RequestException, ValueError) as error:
-            raise DatasetError(f"{shown}: {error}") from None
+            raise DatasetError(f"{url}: {error}") from None
         if answer.status_code >= 500:
-            raise DatasetUnreachableError(f"{shown} is out of order: status {answer.status_code}")
+            raise DatasetUnreachableError(f"{url} is out of order: status {answer.status_code}")
         if answer.status_code >= 300:
-            raise DatasetError(f"{shown}: {_refusal(answer)}")
+            raise DatasetError(f"{url}: {_refusal(answer)}")
         return answer
 
     def _chunks(self, answer: requests.Response, limit: int) -> Any:

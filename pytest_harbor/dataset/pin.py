@@ -14,14 +14,9 @@ from pytest_harbor.errors import DatasetError
 
 
 class Pinner:
-    """Pins the tasks of one registry.
-
-    Attributes:
-        urls: Repositories' URLs with credentials, by those without.
-    """
+    """Pins the tasks of one registry."""
 
     def __init__(self, reading: RegistryReading, base: Path) -> None:
-        self.urls: dict[str, str] = {}
         self._reading = reading
         self._base = base
         self._commits: dict[tuple[str, str | None], str] = {}
@@ -40,18 +35,16 @@ class Pinner:
             return self._local(task)
         if task.git_url is None:
             assert repository is not None
-            self.urls[repository.public_url] = repository.url
             commit = self._commit(repository.url, task.git_commit_id or self._reading.commit)
-            return GitTask(repository.public_url, commit, parse_task_path(task.path))
+            return GitTask(repository.url, commit, parse_task_path(task.path))
         spec = parse_git(task.git_url)
         if spec.url.startswith("file:") and self._reading.folder is None:
             raise DatasetError(
                 f"{self._reading.shown}: the task {task.name!r} is in {task.git_url}; only a "
                 "registry on this machine may name repositories on it"
             )
-        self.urls[spec.public_url] = spec.url
         commit = self._commit(spec.url, task.git_commit_id or spec.ref)
-        return GitTask(spec.public_url, commit, parse_task_path(task.path))
+        return GitTask(spec.url, commit, parse_task_path(task.path))
 
     def _commit(self, url: str, ref: str | None) -> str:
         if ref is not None and is_commit(ref):

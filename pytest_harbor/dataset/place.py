@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from pytest_harbor.dataset import git
 from pytest_harbor.dataset.http import Http
 from pytest_harbor.dataset.registry_file import REGISTRY_FILE
-from pytest_harbor.dataset.spec import GitSpec, is_git, parse_git, without_credentials
+from pytest_harbor.dataset.spec import GitSpec, is_git, parse_git, refuse_password
 from pytest_harbor.errors import DatasetError
 
 DEFAULT_REGISTRY = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
@@ -28,11 +28,6 @@ class RegistryPlace:
 
     kind: Literal["file", "url", "git"]
     text: str
-
-    @property
-    def shown(self) -> str:
-        """The place without credentials."""
-        return without_credentials(self.text)
 
 
 class RegistryReading(NamedTuple):
@@ -59,6 +54,9 @@ def parse_place(text: str | None, base: Path) -> RegistryPlace:
     Args:
         text: As given; None: Harbor's public registry.
         base: Folder from which a relative path counts.
+
+    Raises:
+        DatasetError: It is the name of a repository, and not allowed.
     """
     if text is None:
         return RegistryPlace("url", DEFAULT_REGISTRY)
@@ -66,6 +64,7 @@ def parse_place(text: str | None, base: Path) -> RegistryPlace:
     is_web = text.startswith(("http://", "https://"))
     path = text.partition("?")[0].rpartition("@")[0] or text
     if is_web and not (path.endswith(".git") or "/tree/" in text):
+        refuse_password(text)
         return RegistryPlace("url", text)
     if text.startswith("file://") and text.endswith(".json"):
         return RegistryPlace("file", text.removeprefix("file://"))
@@ -90,7 +89,7 @@ def read_place(place: RegistryPlace, workspace: Path) -> RegistryReading:
         case "file":
             return _read_file(Path(place.text))
         case "url":
-            return RegistryReading(Http().document("GET", place.text), place.shown)
+            return RegistryReading(Http().document("GET", place.text), place.text)
         case "git":
             return _read_from_git(parse_git(place.text), workspace)
 
@@ -110,7 +109,7 @@ def _read_from_git(spec: GitSpec, workspace: Path) -> RegistryReading:
     path = folder if folder.endswith(".json") else f"{folder}/{REGISTRY_FILE}".removeprefix("./")
 
     def read(repository: git.Repository) -> RegistryReading:
-        shown = f"{path} of {spec.public_url}"
+        shown = f"{path} of {spec.url}"
         text = repository.file(path)
         if text is None:
             raise DatasetError(f"{shown}: no such file at {repository.commit[:12]}")

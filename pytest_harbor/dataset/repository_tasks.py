@@ -68,7 +68,7 @@ def _nothing_there(repository: Repository, spec: GitSpec, folder: str) -> Datase
         else "There is no task in the whole repository"
     )
     return DatasetError(
-        f"{spec.public_url} at {repository.commit[:12]}: no folder with a {CONFIG_FILE} directly "
+        f"{spec.url} at {repository.commit[:12]}: no folder with a {CONFIG_FILE} directly "
         f"below {folder!r}, and no {REGISTRY_FILE}. {hint}"
     )
 

@@ -17,14 +17,7 @@ from pytest_harbor.dataset.place import RegistryPlace, RegistryReading, read_pla
 from pytest_harbor.dataset.registry_file import RegistryDataset, choose, read_registry
 from pytest_harbor.dataset.repository_tasks import RepositoryTasks, find_tasks
 from pytest_harbor.dataset.source import GitTask
-from pytest_harbor.dataset.spec import (
-    FolderSpec,
-    GitSpec,
-    HubSpec,
-    RegistrySpec,
-    parse_dataset,
-    without_credentials,
-)
+from pytest_harbor.dataset.spec import FolderSpec, GitSpec, HubSpec, RegistrySpec, parse_dataset
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 
 _Remote = RegistrySpec | HubSpec | GitSpec
@@ -62,8 +55,7 @@ class Resolver:
         if isinstance(spec, FolderSpec):
             return self._of_folder(spec, asked)
         note = self._note_name(asked, spec)
-        asked = without_credentials(asked)
-        kept = self._kept(note, spec)
+        kept = self._kept(note)
         if kept is not None and isinstance(spec, GitSpec | HubSpec) and spec.is_pinned:
             return kept
         try:
@@ -96,11 +88,10 @@ class Resolver:
             "network"
         )
 
-    def _kept(self, note: str, spec: _Remote) -> Dataset | None:
-        urls = {spec.public_url: spec.url} if isinstance(spec, GitSpec) else {}
+    def _kept(self, note: str) -> Dataset | None:
         known = self.cache.read_note(note)
         try:
-            return dataset_of_json(known, urls) if known is not None else None
+            return dataset_of_json(known) if known is not None else None
         except DatasetError:
             return None
 
@@ -133,8 +124,7 @@ class Resolver:
     ) -> Dataset:
         if not found.tasks:
             raise DatasetError(f"{reading.shown}: {found.name}@{found.version} has no tasks")
-        pinner = Pinner(reading, self.base)
-        tasks = named(pinner.pin(found.tasks))
+        tasks = named(Pinner(reading, self.base).pin(found.tasks))
         return Dataset(
             label,
             found.name,
@@ -143,7 +133,6 @@ class Resolver:
             tasks,
             found.description,
             found.metrics,
-            pinner.urls,
         )
 
     def _of_git(self, spec: GitSpec, asked: str) -> Dataset:
@@ -154,14 +143,12 @@ class Resolver:
             )
         if found.registry is not None:
             return self._of_its_registry(spec, found, asked)
-        url = spec.public_url
         return Dataset(
             spec.label,
             f"{spec.host}/{spec.repository}/tree/{found.commit}/{found.folder}",
             found.commit[:12],
             asked,
-            named(GitTask(url, found.commit, path) for path in found.paths),
-            urls={url: spec.url},
+            named(GitTask(spec.url, found.commit, path) for path in found.paths),
         )
 
     def _of_its_registry(self, spec: GitSpec, found: RepositoryTasks, asked: str) -> Dataset:
@@ -169,7 +156,7 @@ class Resolver:
         assert found.registry is not None
         reading = RegistryReading(
             found.registry,
-            f"registry.json of {spec.public_url}",
+            f"registry.json of {spec.url}",
             repository=spec,
             commit=found.commit,
         )
@@ -178,7 +165,7 @@ class Resolver:
         if len(names) != 1:
             raise DatasetError(
                 f"{reading.shown} has {len(names)} datasets: {', '.join(names)}. Choose one: "
-                f"--harbor-registry=git+{spec.public_url} --harbor-dataset=NAME[@VERSION]"
+                f"--harbor-registry=git+{spec.url} --harbor-dataset=NAME[@VERSION]"
             )
         only = choose(datasets, names[0], None, reading.shown)
         return self._registered(

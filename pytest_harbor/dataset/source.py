@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.dataset.spec import parse_task_path, without_credentials
+from pytest_harbor.dataset.spec import parse_task_path
 from pytest_harbor.errors import DatasetError
 
 
@@ -17,7 +17,7 @@ class GitTask:
     """A folder of a repository's commit.
 
     Attributes:
-        url: The repository, without credentials.
+        url: The repository.
         commit: The full id.
         path: The folder in it; ``.`` for the whole.
     """
@@ -132,8 +132,8 @@ def source_of_json(known: Mapping[str, Any]) -> TaskSource:
     try:
         match known["type"]:
             case "git":
-                url = without_credentials(known["git_url"])
-                return GitTask(url, known["git_commit_id"], parse_task_path(known["path"]))
+                path = parse_task_path(known["path"])
+                return GitTask(known["git_url"], known["git_commit_id"], path)
             case "package":
                 return HubTask(known["org"], known["name"], known["ref"])
             case "local":

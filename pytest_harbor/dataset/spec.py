@@ -68,7 +68,7 @@ class GitSpec:
     """A git repository.
 
     Attributes:
-        url: For the ``git`` program; may have credentials.
+        url: For the ``git`` program; never with a password.
         host: Host and port; ``local`` for a repository on this machine.
         repository: Path on the host, without ``.git``.
         ref: A branch, tag or full commit id; None: the default branch.
@@ -85,11 +85,6 @@ class GitSpec:
     def is_pinned(self) -> bool:
         """Whether it names content that cannot change."""
         return self.ref is not None and is_commit(self.ref)
-
-    @property
-    def public_url(self) -> str:
-        """The URL without credentials: what is shown and written."""
-        return without_credentials(self.url)
 
     @property
     def label(self) -> str:
@@ -188,13 +183,19 @@ def parse_git(text: str) -> GitSpec:
     return _parse_url(base, ref, text)
 
 
-def without_credentials(url: str) -> str:
-    """A repository's URL without a password, and without a name but that of ssh."""
-    if "://" not in url:
-        return url
+def refuse_password(url: str) -> None:
+    """See that a URL may be shown and written.
+
+    Raises:
+        DatasetError: It has a password; the message has not.
+    """
     parts = urlsplit(url)
-    user = f"{parts.username}@" if parts.scheme == "ssh" and parts.username else ""
-    return parts._replace(netloc=user + parts.netloc.rpartition("@")[2]).geturl()
+    if parts.password is not None:
+        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        raise DatasetError(
+            f"a password stands in the URL of {shown}, from where it gets into logs and results. "
+            "Leave it out: git asks its credential helper (git help credentials), or use ssh"
+        )
 
 
 def parse_task_path(path: str) -> str:
@@ -248,6 +249,7 @@ def _parse_url(url: str, ref: str | None, text: str) -> GitSpec:
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
+        refuse_password(url)
     except ValueError as error:
         raise DatasetError(f"{text!r} is no URL: {error}") from None
     if parts.scheme not in SCHEMES or (parts.scheme == "file") == bool(host):

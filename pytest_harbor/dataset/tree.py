@@ -144,6 +144,8 @@ class _Links:
         """The node, and its path without links."""
         at = list(base)
         for part in parts:
+            if not isinstance(self._node(at, link), _Folder):
+                raise self._error(link, "leads to nothing")
             if part in ("", "."):
                 continue
             if part == "..":

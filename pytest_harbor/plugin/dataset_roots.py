@@ -163,7 +163,7 @@ class DatasetRoots:
 
         sources = [one.source for one in dataset.tasks if one.name in names]
         hub = _hub_maker(self._config)
-        fetcher = Fetcher(cache, self._tell, hub=hub, urls=dataset.urls)
+        fetcher = Fetcher(cache, self._tell, hub=hub)
         return fetcher.fetch(sources, printable(dataset.label))
 
     def _check_patterns(self, keep: Patterns, drop: Patterns) -> None:

@@ -100,11 +100,11 @@ def test_a_folder_is_no_repository():
         parse_git("./bench")
 
 
-def test_credentials_are_for_git_alone():
-    spec = parse_git("https://user:secret@host.example/acme/bench@v1")
-    assert spec.url == "https://user:secret@host.example/acme/bench"
-    assert spec.public_url == "https://host.example/acme/bench"
-    assert "secret" not in spec.label
+@pytest.mark.parametrize("scheme", ["https", "ssh", "git+https"])
+def test_a_password_in_a_url_is_refused_and_not_shown(scheme):
+    with pytest.raises(DatasetError, match="a password stands in the URL") as caught:
+        parse_dataset(f"{scheme}://user:s3cret@host.example/acme/bench@v1")
+    assert "s3cret" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
