@@ -16,6 +16,7 @@ from pytest_harbor.errors import HarborError
 COMMANDS = (
     "pytest_harbor.start.new_command",
     "pytest_harbor.start.schema_command",
+    "pytest_harbor.clean.command",
     "pytest_harbor.report.command",
     "pytest_harbor.trial.kept_command",
     "pytest_harbor.dataset.command",

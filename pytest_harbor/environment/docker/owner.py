@@ -58,6 +58,11 @@ class Owner:
             return False
         return _start_time(self.pid) != self.started
 
+    def is_alive(self) -> bool:
+        """Whether the process lives for certain; False wherever that cannot be known."""
+        seen_from = (_host_id(), _boot_id(), _pid_namespace())
+        return (self.host, self.boot, self.pid_namespace) == seen_from and not self.is_dead()
+
 
 @cache
 def _host_id() -> str:

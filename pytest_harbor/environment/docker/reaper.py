@@ -36,6 +36,7 @@ _IN_USE = (
     "already in progress",
     "image is being used",
     "image has dependent child images",
+    "is using its referenced image",
 )
 
 
@@ -107,6 +108,32 @@ def remove_owner(engine: Engine, pid: int) -> Removed:
         return thing.run_id == engine.run_id and owner is not None and owner.pid == pid
 
     return Removed(containers=_remove_containers(engine, is_its, kept=False))
+
+
+def remove_leftover(engine: Engine, kind: str, identity: str) -> bool:
+    """Remove one thing of ours.
+
+    Args:
+        engine: Where it is.
+        kind: ``"container"``, ``"guard"``, ``"network"``, ``"volume"``, ``"copy"`` or ``"image"``.
+        identity: By which the engine knows it.
+
+    Returns:
+        False where something still uses it, or it was gone.
+    """
+    ways: dict[str, Callable[[str], object]] = {
+        "container": partial(remove_container, engine),
+        "guard": partial(_end_guard, engine),
+        "network": partial(_remove_network, engine),
+        "volume": engine.api.remove_volume,
+    }
+    remove = ways.get(kind, engine.api.remove_image)
+    with engine.errors(f"removing {identity}", EnvironmentFault, EngineUnavailableError):
+        try:
+            _remove_one(identity, remove)
+        except _Spared:
+            return False
+    return True
 
 
 def _remove(engine: Engine, matches: Callable[[_Thing], bool], *, kept: bool = False) -> Removed:

@@ -1,0 +1,1 @@
+"""The command ``clean``: what runs left on an engine, listed and removed."""
