@@ -144,6 +144,7 @@ def counted(trial: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {
         "agent": trial["agent"],
         "model": trial.get("model"),
+        "dataset": trial.get("dataset"),
         "category": trial["category"],
         "name": name,
         "rewards": {k.removeprefix(prefix): v for k, v in trial.items() if k.startswith(prefix)},

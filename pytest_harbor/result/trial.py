@@ -27,6 +27,7 @@ from pytest_harbor.result.work import (
     stamp,
     usage_json,
 )
+from pytest_harbor.task.origin import TaskOrigin
 
 __all__ = ["Category", "Fault", "StepResult", "Timing", "TrialResult", "Work"]
 
@@ -48,6 +49,7 @@ class TrialResult(Work):
         trial_dir: The trial's folder on this machine.
         task_name: The task's name, for people; its identity is ``task_path``.
         task_path: The task's folder.
+        origin: The dataset that the task is of; None for one that was named by its path.
         agent_name: Name as given on the command line.
         agent_version: What the agent says of itself.
         model: ``provider/name`` or None.
@@ -71,6 +73,7 @@ class TrialResult(Work):
     trial_dir: Path
     task_name: str
     task_path: Path
+    origin: TaskOrigin | None = None
     agent_name: str
     agent_version: str = "unknown"
     model: str | None = None
@@ -152,6 +155,7 @@ class TrialResult(Work):
             ("attempt", self.attempt),
             ("trial", str(self.trial_dir)),
             ("task", self.task_name),
+            ("dataset", self.origin.dataset if self.origin else None),
         ]
         if first := next((fault for work in self.works for fault in work.faults), None):
             pairs.append(("fault", first.type))
@@ -193,8 +197,8 @@ class TrialResult(Work):
             "task_name": self.task_name,
             "trial_name": self.trial_name,
             "trial_uri": self.trial_dir.as_uri(),
-            "task_id": {"path": str(self.task_path)},
-            "source": None,
+            "task_id": dict(self.origin.task_id if self.origin else {"path": str(self.task_path)}),
+            "source": self.origin.dataset if self.origin else None,
             "config": dict(config),
             "agent_info": self._agent_info(),
             "agent_result": None if multi_step else usage_json(self.usage),

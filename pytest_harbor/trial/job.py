@@ -149,7 +149,8 @@ def job_stats(trials: Iterable[Mapping[str, Any]], *, retries: int = 0) -> dict[
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for trial in trials:
         model = model_parts(trial.get("model"))[1]
-        key = "__".join(part for part in (trial["agent"], model, "adhoc") if part)
+        dataset = trial.get("dataset") or "adhoc"
+        key = "__".join(part for part in (trial["agent"], model, dataset) if part)
         groups.setdefault(key, []).append(trial)
     categories = Counter(trial["category"] for trial in trials)
     return {

@@ -178,7 +178,7 @@ class TrialPlan:
         options = self.options
         return {
             "id": record.id,
-            "task": {"path": str(self.task.path)},
+            "task": self._task_json(),
             "trial_name": record.name,
             "trials_dir": str(record.path.parent),
             "timeout_multiplier": options.multipliers.every,
@@ -196,6 +196,11 @@ class TrialPlan:
             "network": self.network.as_json(),
             **identity(self.task.path, options.run_id, labels or {}),
         }
+
+    def _task_json(self) -> dict[str, Any]:
+        origin = self.task.origin
+        named = {"source": origin.dataset, "version": origin.version} if origin else {}
+        return {"path": str(self.task.path), **named}
 
     def agent_box(self, record: TrialRecord, labels: Mapping[str, str]) -> EnvironmentRequest:
         """The box that the agent works in."""

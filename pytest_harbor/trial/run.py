@@ -86,6 +86,7 @@ class Trial:
             trial_dir=record.path,
             task_name=plan.task.name,
             task_path=plan.task.path,
+            origin=plan.task.origin,
             agent_name=plan.agent_name,
             agent_version=plan.agent.version,
             model=plan.model,
