@@ -103,6 +103,11 @@ class Environment(ABC):
         """Working folder of a command that names none, absolute."""
 
     @property
+    def installed(self) -> Sequence[str]:
+        """Names of those layers of the request's that the box was made with."""
+        return ()
+
+    @property
     def path_folders(self) -> Sequence[str]:
         """Folders of the image's ``PATH``; none where the backend cannot tell."""
         return ()
@@ -162,11 +167,7 @@ class Environment(ABC):
         return None
 
     def changes(self) -> Sequence[Change] | None:
-        """Files that differ from the image's, seen from outside; in the order of their paths.
-
-        Returns:
-            None where the backend cannot tell.
-        """
+        """Files that differ from the image's, by path; None where the backend cannot tell."""
         return None
 
     def original(self, path: str, *, max_bytes: int = 64 * 1024**2) -> bytes:
@@ -270,10 +271,7 @@ class Environment(ABC):
         """Start one command, as :meth:`exec` does, and talk to it; close it in any case.
 
         Args:
-            command: See :meth:`exec`.
-            user: See :meth:`exec`.
-            cwd: See :meth:`exec`.
-            env: See :meth:`exec`.
+            command, user, cwd, env: See :meth:`exec`.
             stderr: Takes the whole of standard error as it comes, from another thread.
 
         Raises:

@@ -67,6 +67,11 @@ class PhaseEnvironment(Environment):
         """The environment's working folder."""
         return self._inner.workdir
 
+    @property
+    def installed(self) -> Sequence[str]:
+        """The layers that the environment was made with."""
+        return self._inner.installed
+
     def start(self, *, timeout_sec: float | None = None) -> None:
         """Refused: a phase has a started environment."""
         raise RuntimeError("the environment of a phase is started already")

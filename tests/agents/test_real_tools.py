@@ -33,6 +33,9 @@ sub answer {
       . qq("inputSchema":{"type":"object","properties":{}}}]});
   } elsif ($method eq "tools/call") {
     $result = qq({"content":[{"type":"text","text":"a $bird is inside"}]});
+  } elsif ($method ne "ping") {
+    my $error = qq({"code":-32601,"message":"no such method"});
+    return qq({"jsonrpc":"2.0","id":$id,"error":$error});
   }
   return qq({"jsonrpc":"2.0","id":$id,"result":$result});
 }

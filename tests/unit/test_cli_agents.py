@@ -3,6 +3,8 @@
 import os
 import subprocess
 import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import yaml
 
 from pytest_harbor.agent.base import AgentContext
 from pytest_harbor.agent.cli.agent import CliAgent
-from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage
+from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Setting
 from pytest_harbor.agent.cli.install import install_script
 from pytest_harbor.agent.cli.named import ClaudeCode, Codex, MiniSweAgent, OpenHands
 from pytest_harbor.agent.mcp import McpServerSpec
@@ -37,6 +39,7 @@ class Box(Environment):
     default_user = "root"
     workdir = "/app"
     name = "box"
+    installed: Sequence[str] = ()
 
     def __init__(self, result: ExecResult | None = None) -> None:
         self.ran: list[tuple[str, dict[str, Any]]] = []
@@ -68,6 +71,22 @@ def context(tmp_path: Path, **more: Any) -> AgentContext:
         model=ROUTE,
         **more,
     )
+
+
+class Talker(CliAgent):
+    """An entry of one's own, whose tool takes its instruction as an argument only."""
+
+    entry = CliEntry(
+        name="talker",
+        version="1",
+        package=NpmPackage("talker"),
+        binary="talker",
+        connections={"openai": Connection()},
+        command='talker "$(cat "$HARBOR_INSTRUCTION_FILE")" {flags}',
+    )
+
+
+SETTING = Setting("$HOME/settings", lambda servers, no_web: f"of {len(servers)}")
 
 
 def main_command(box: Box, agent: CliAgent) -> tuple[str, dict[str, Any]]:
@@ -102,6 +121,51 @@ def test_a_tool_that_should_be_there_and_is_not_is_a_set_up_error(tmp_path: Path
         agent.setup(Box(ExecResult(127, "", "", 0.1)), context(tmp_path))
 
 
+def test_a_box_that_was_made_with_the_tool_is_not_asked_for_it(tmp_path: Path) -> None:
+    box = Box()
+    box.installed = ("codex",)
+    Codex(model_name="m").setup(box, context(tmp_path))
+    assert box.ran == []
+
+
+def test_all_that_a_tool_reads_is_written_in_the_shell_that_starts_it(tmp_path: Path) -> None:
+    server = McpServerSpec("s", "stdio", command="x")
+    box = Box()
+    kind = type("Own", (Talker,), {"entry": replace(Talker.entry, settings=(SETTING,), after="")})
+    kind(model_name="openai/m").run("It's $HOME", box, context(tmp_path, mcp_servers=(server,)))
+    ((text, options),) = box.ran
+    text = text.replace("/logs/agent", f"{tmp_path}/logs")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home/settings").symlink_to(tmp_path / "elsewhere")
+    env = {**os.environ, **options["env"], "HOME": f"{tmp_path}/home"}
+    shell = f"talker() {{ env > {tmp_path}/env; }}\n{text}"
+    subprocess.run(["sh", "-c", shell], env=env, check=True)
+    assert (tmp_path / "logs/instruction.md").read_text() == "It's $HOME"
+    assert (tmp_path / "home/settings").read_text() == "of 1"
+    assert not (tmp_path / "elsewhere").exists()
+    assert "mcpServers" in (tmp_path / "logs/mcp.json").read_text()
+    assert "HARBOR_FILE" not in (tmp_path / "env").read_text()
+
+
+def test_a_file_that_cannot_be_written_is_a_set_up_error(tmp_path: Path) -> None:
+    box, agent = Box(), Codex(model_name="openai/m")
+    agent.run("x", box, context(tmp_path))
+    text, options = main_command(box, agent)
+    env = {**os.environ, **options["env"], "CODEX_HOME": "/proc/none"}
+    text = text.replace("/logs/agent", f"{tmp_path}/logs")
+    failed = subprocess.run(["sh", "-c", text], env=env, capture_output=True, text=True)
+    box.result = ExecResult(failed.returncode, failed.stdout, "", 0.1)
+    with pytest.raises(AgentSetupError, match="cannot write /proc/none/config"):
+        agent.run("x", box, context(tmp_path))
+
+
+def test_a_long_instruction_does_not_go_through_a_variable(tmp_path: Path) -> None:
+    box = Box()
+    ClaudeCode(model_name="anthropic/m").run("x" * 70_000, box, context(tmp_path))
+    assert box.files["/logs/agent/instruction.md"] == "x" * 70_000
+    assert not any("xxx" in value for _, options in box.ran for value in options["env"].values())
+
+
 def test_an_install_that_fails_shows_the_end_of_its_log(tmp_path: Path) -> None:
     box = Box(ExecResult(1, "no such package\n", "", 0.1))
     with pytest.raises(AgentSetupError, match="no such package"):
@@ -116,7 +180,7 @@ def test_the_instruction_reaches_the_tool_by_a_file_and_the_key_by_a_variable(
         box, agent = Box(), kind(model_name="anthropic/claude-m")
         agent.run(instruction, box, context(tmp_path))
         text, options = main_command(box, agent)
-        assert instruction in box.files.values()
+        assert instruction in options["env"].values()
         assert "$HOME" not in text.replace('"$HOME/', "")
         assert "token-1" not in text
         assert "token-1" in options["env"].values()
@@ -171,7 +235,7 @@ def test_codex_has_its_servers_in_its_settings(tmp_path: Path) -> None:
     )
     box = Box()
     Codex(model_name="openai/m").run("x", box, context(tmp_path, mcp_servers=servers))
-    text = next(o["env"]["HARBOR_TEXT"] for _, o in box.ran if "HARBOR_TEXT" in o["env"])
+    text = main_command(box, Codex(model_name="openai/m"))[1]["env"]["HARBOR_FILE_3"]
     table = tomllib.loads(text)["mcp_servers"]
     assert table["files"] == {"command": "serve", "args": ["--root", "/app"]}
     assert table["far"]["url"] == "http://s/mcp"
@@ -198,19 +262,6 @@ def test_a_time_limit_says_so(tmp_path: Path) -> None:
     box = Box(ExecResult(None, "", "", 10.0, timed_out=True))
     with pytest.raises(AgentTimeoutError, match="10 s"):
         MiniSweAgent(model_name="openai/m").run("x", box, context(tmp_path))
-
-
-class Talker(CliAgent):
-    """An entry of one's own, whose tool takes its instruction as an argument only."""
-
-    entry = CliEntry(
-        name="talker",
-        version="1",
-        package=NpmPackage("talker"),
-        binary="talker",
-        connections={"openai": Connection()},
-        command='talker "$(cat "$HARBOR_INSTRUCTION_FILE")" {flags}',
-    )
 
 
 @pytest.mark.parametrize("step", [False, True])

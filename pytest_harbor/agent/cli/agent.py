@@ -29,9 +29,19 @@ from pytest_harbor.errors import AgentSetupError, OptionError
 from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.task.model import Task
 
-_SETTINGS_SEC = 60.0
 _AFTER_SEC = 60.0
-_WRITE = 'file="{path}" && mkdir -p "$(dirname "$file")" && printf %s "$HARBOR_TEXT" > "$file"'
+_MAX_TEXT_BYTES = 2**16
+"""Of what goes along with the command in variables, all of which Linux limits together."""
+
+_FAILED_STATUS = 97
+_FAILED = "pytest-harbor: cannot write"
+# Links and files of others are replaced, not written to.
+_WRITE = """\
+file="{path}"
+mkdir -p "$(dirname "$file")" && rm -f "$file" && printf %s "${variable}" > "$file" ||
+  {{ echo "{failed} $file as $(id -un)"; exit {status}; }}
+unset file {variable}
+"""
 
 
 class CliAgent(Agent):
@@ -103,6 +113,8 @@ class CliAgent(Agent):
 
     def setup(self, environment: Environment, context: AgentContext) -> None:
         """Install the tool where the image lacks it."""
+        if self.name in environment.installed:
+            return
         if environment.exec(present_command(self.entry), user=0).exit_code == 0:
             return
         if self._skip_install:
@@ -115,15 +127,12 @@ class CliAgent(Agent):
     def run(self, instruction: str, environment: Environment, context: AgentContext) -> None:
         """Run the tool to its end, or to its limit."""
         self._instruction = instruction
-        route = context.model or ModelRoute()
-        connection, env = self._connection(route)
-        environment.write(INSTRUCTION_FILE, instruction)
-        if context.mcp_servers:
-            environment.write(MCP_CONFIG_FILE, config_text(context.mcp_servers))
+        connection, env = self._connection(context.model or ModelRoute())
         env = {**self._variables(context), **env, **context.env}
         no_web = self._is_web_off(context)
-        self._write_settings(environment, context, env, no_web)
+        files = self._files(instruction, context, no_web)
         command = self.command(connection, no_web=no_web, with_mcp=bool(context.mcp_servers))
+        command = _written(files, environment, env) + command
         with context.open_log(self.entry.log_name) as log:
             result = environment.exec(
                 command,
@@ -136,6 +145,8 @@ class CliAgent(Agent):
         context.exit_code = result.exit_code
         if self.entry.after:
             environment.exec(self.entry.after, user=context.user, env=env, timeout_sec=_AFTER_SEC)
+        if result.exit_code == _FAILED_STATUS and result.output.startswith(_FAILED):
+            raise AgentSetupError(f"{self.name}: {result.output.strip()[-300:]}")
         raise_for_status(result, context)
 
     def command(self, connection: Connection, *, no_web: bool, with_mcp: bool) -> str:
@@ -202,24 +213,14 @@ class CliAgent(Agent):
             if variable := self.entry.options[name].env:
                 yield variable, str(value).lower() if isinstance(value, bool) else str(value)
 
-    def _write_settings(
-        self, environment: Environment, context: AgentContext, env: Mapping[str, str], no_web: bool
-    ) -> None:
+    def _files(self, instruction: str, context: AgentContext, no_web: bool) -> dict[str, str]:
+        """What the tool reads, by path; the shell fills in variables of those."""
+        files = {INSTRUCTION_FILE: instruction}
+        if context.mcp_servers:
+            files[MCP_CONFIG_FILE] = config_text(context.mcp_servers)
         for setting in self.entry.settings:
-            text = setting.text(context.mcp_servers, no_web)
-            if not text:
-                continue
-            result = environment.exec(
-                _WRITE.format(path=setting.path),
-                user=context.user,
-                env={**env, "HARBOR_TEXT": text},
-                timeout_sec=_SETTINGS_SEC,
-            )
-            if result.exit_code != 0:
-                raise AgentSetupError(
-                    f"{self.name}: {setting.path} cannot be written by the agent's user:"
-                    f" {result.output.strip()[-300:]}"
-                )
+            files[setting.path] = setting.text(context.mcp_servers, no_web)
+        return {path: text for path, text in files.items() if text or path == INSTRUCTION_FILE}
 
     def read_trajectory(self, logs_dir: Path) -> Trajectory | None:
         """Make the trajectory of what the tool wrote down."""
@@ -233,6 +234,22 @@ _EXAMPLES: Mapping[str, tuple[str, str]] = {
     "openai": ("openai", "gpt-5"),
     "gemini": ("gemini", "gemini-2.5-pro"),
 }
+
+
+def _written(files: Mapping[str, str], environment: Environment, env: dict[str, str]) -> str:
+    """Text for the shell that writes files, whose contents are added to ``env``.
+
+    They go along with the command, as every call of the engine's costs time; long ones do not.
+    """
+    lines = ""
+    for number, (path, text) in enumerate(files.items(), 1):
+        if len(text.encode()) > _MAX_TEXT_BYTES and path.startswith("/"):
+            environment.write(path, text)
+            continue
+        variable = f"HARBOR_FILE_{number}"
+        env[variable] = text
+        lines += _WRITE.format(path=path, variable=variable, failed=_FAILED, status=_FAILED_STATUS)
+    return lines
 
 
 def _steps_of(task: Task) -> Iterator[str]:

@@ -38,6 +38,11 @@ class NetworkedBox(ContainerOperations):
     def _gateway_image(self) -> str | None:
         return self._spec.gateway_image
 
+    @property
+    def installed(self) -> Sequence[str]:
+        """All layers: a box whose image cannot be had with them does not start."""
+        return tuple(layer.name for layer in self._spec.layers)
+
     def check(self, request: EnvironmentRequest) -> None:
         """See whether the engine can give a box like ``request``."""
         super().check(request)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_harbor.agent.cli.entries.shared import first_readable, skills_into
+from pytest_harbor.agent.cli.entries.shared import first_readable, sessions_from, skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Option, Setting
 from pytest_harbor.agent.mcp import McpServerSpec, header_variables
 from pytest_harbor.result.agent_logs.codex import read_codex
@@ -50,7 +50,7 @@ def _trajectory(logs_dir: Path, instruction: str | None) -> Trajectory | None:
         logs_dir,
         instruction,
         lambda data, text: read_codex(data, instruction=text),
-        "sessions/**/rollout-*.jsonl",
+        "sessions/rollout-*.jsonl",
         "codex.txt",
     )
 
@@ -82,6 +82,6 @@ ENTRY = CliEntry(
     },
     settings=(Setting("$CODEX_HOME/config.toml", _settings),),
     before=skills_into("$HOME/.agents/skills"),
-    after='if [ -d "$CODEX_HOME/sessions" ]; then cp -r "$CODEX_HOME/sessions" /logs/agent/; fi',
+    after=sessions_from('"$CODEX_HOME/sessions"', "rollout-*"),
     trajectory=_trajectory,
 )

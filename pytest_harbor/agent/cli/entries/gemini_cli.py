@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.agent.cli.entries.shared import first_readable, skills_into
+from pytest_harbor.agent.cli.entries.shared import first_readable, sessions_from, skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Setting
 from pytest_harbor.agent.mcp import McpServerSpec, header_variables
 from pytest_harbor.result.agent_logs.gemini_cli import read_gemini_cli
@@ -46,7 +46,7 @@ def _settings(servers: Sequence[McpServerSpec], no_web: bool) -> str:
 
 def _trajectory(logs_dir: Path, instruction: str | None) -> Trajectory | None:
     return first_readable(
-        logs_dir, instruction, lambda data, _: read_gemini_cli(data), "sessions/*/session-*"
+        logs_dir, instruction, lambda data, _: read_gemini_cli(data), "sessions/session-*"
     )
 
 
@@ -65,11 +65,6 @@ ENTRY = CliEntry(
     env={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
     settings=(Setting("$HOME/.gemini/settings.json", _settings),),
     before=skills_into("$HOME/.gemini/skills"),
-    after=(
-        "mkdir -p /logs/agent/sessions\n"
-        'for folder in "$HOME"/.gemini/tmp/*/chats; do\n'
-        '  if [ -d "$folder" ]; then cp -r "$folder" /logs/agent/sessions/; fi\n'
-        "done"
-    ),
+    after=sessions_from('"$HOME"/.gemini/tmp/*/chats', "session-*"),
     trajectory=_trajectory,
 )

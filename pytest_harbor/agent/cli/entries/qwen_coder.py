@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from pytest_harbor.agent.cli.entries.gemini_cli import mcp_servers
-from pytest_harbor.agent.cli.entries.shared import skills_into
+from pytest_harbor.agent.cli.entries.shared import sessions_from, skills_into
 from pytest_harbor.agent.cli.entry import CliEntry, Connection, NpmPackage, Setting
 from pytest_harbor.agent.mcp import McpServerSpec
 
@@ -37,8 +37,5 @@ ENTRY = CliEntry(
     ),
     settings=(Setting("$HOME/.qwen/settings.json", _settings),),
     before=skills_into("$HOME/.qwen/skills"),
-    after=(
-        'if [ -d "$HOME/.qwen/projects" ]; then cp -r "$HOME/.qwen/projects" /logs/agent/sessions\n'
-        "fi"
-    ),
+    after=sessions_from('"$HOME/.qwen/projects"', "*.jsonl"),
 )

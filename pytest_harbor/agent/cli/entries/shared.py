@@ -40,6 +40,20 @@ def skills_into(folder: str) -> str:
     )
 
 
+def sessions_from(folder: str, name: str) -> str:
+    """Text for the shell that keeps the files of sessions that began with this instruction.
+
+    Args:
+        folder: Where the tool writes them; the shell fills in variables and patterns.
+        name: Pattern of their names.
+    """
+    return (
+        "mkdir -p /logs/agent/sessions\n"
+        f"find {folder} -type f -name '{name}' -newer \"$HARBOR_INSTRUCTION_FILE\""
+        " -exec cp {} /logs/agent/sessions/ \\;"
+    )
+
+
 def newest_file(folder: Path, pattern: str) -> Path | None:
     """The file that was written last; links, which a container may have made, do not count."""
     files = [path for path in _files(folder, pattern) if path.stat().st_size <= _MAX_BYTES]
