@@ -84,6 +84,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
     config.pluginmanager.register(TrialReporter(config), "harbor-reporter")
     numbers_at_end.register(config)
+    if (earlier := options.settings(config).benchmark.regrade) is not None:
+        from pytest_harbor.plugin.regrade import RegradeSummary
+
+        config.pluginmanager.register(RegradeSummary(earlier), "harbor-regrade")
     report_options.register(config, options.settings(config).reports)
     if config.pluginmanager.hasplugin("xdist"):
         from pytest_harbor.plugin.workers import XdistHooks
@@ -131,7 +135,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Begin what the next trial would wait for while this item runs."""
+    """Keep secrets out of logs; begin what the next trial would wait for while this item runs."""
+    if _has_trial(item):
+        from pytest_harbor.plugin.redaction import watch
+
+        watch(item)
     for coming in (item, nextitem):
         if isinstance(coming, collect.TrialItem):
             engine.foresee(coming)
@@ -154,7 +162,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Secrets of a trial are in no report."""
     report = yield
-    if isinstance(item, collect.TrialItem) or "harbor" in getattr(item, "fixturenames", ()):
+    if _has_trial(item):
         from pytest_harbor.plugin.redaction import clean_report
 
         clean_report(item, report)
@@ -179,3 +187,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
         return (yield)
     finally:
         engine.clean_up(session.config)
+
+
+def _has_trial(item: pytest.Item) -> bool:
+    return isinstance(item, collect.TrialItem) or "harbor" in getattr(item, "fixturenames", ())

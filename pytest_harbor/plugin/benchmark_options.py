@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+import pytest
+
+from pytest_harbor.plugin.ini import absolute_path
 from pytest_harbor.plugin.option_values import assignment, keyword_arguments, non_empty
 
 RETRIES = 2
@@ -73,6 +77,14 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         "KEY=VALUE",
     ),
     (
+        "--harbor-regrade",
+        "Folder of an earlier job: run the verifiers again over what its trials left, without "
+        "their agents; the old verdicts stay beside the new",
+        non_empty,
+        "string",
+        "JOB",
+    ),
+    (
         "--harbor-metric",
         "Metric of your own over the valid rewards, repeatable: a metric.py, "
         "package.module:function, or a name from an entry point",
@@ -92,6 +104,7 @@ class BenchmarkSettings(NamedTuple):
         retry_exclude: Errors that are none.
         verifier: Who grades in place of the task's test script; empty: nobody.
         verifier_kwargs: Its keyword arguments.
+        regrade: The job whose trials are graded again.
         metrics: Metrics of the user's own, as they were named.
     """
 
@@ -100,16 +113,19 @@ class BenchmarkSettings(NamedTuple):
     retry_exclude: tuple[str, ...] = ()
     verifier: str = ""
     verifier_kwargs: Mapping[str, Any] = MappingProxyType({})
+    regrade: Path | None = None
     metrics: tuple[str, ...] = ()
 
 
-def benchmark_settings(value: Mapping[str, Any]) -> BenchmarkSettings:
+def benchmark_settings(config: pytest.Config, value: Mapping[str, Any]) -> BenchmarkSettings:
     """The settings of the options' values."""
+    regrade = value["regrade"]
     return BenchmarkSettings(
         retries=RETRIES if value["retries"] is None else value["retries"],
         retry_include=tuple(dict.fromkeys(value["retry_include"] or ())),
         retry_exclude=tuple(dict.fromkeys(value["retry_exclude"] or ())),
         verifier=(value["verifier"] or "").strip(),
         verifier_kwargs=keyword_arguments(value["verifier_kwarg"] or ()),
+        regrade=None if regrade is None else absolute_path(config, "harbor_regrade", regrade),
         metrics=tuple(dict.fromkeys(value["metric"] or ())),
     )

@@ -285,9 +285,13 @@ class TaskFile(AboveTask, pytest.Module):
 
     def _trial(self, name: str, originalname: str, **known: Any) -> TrialItem:
         folder = self._earlier_folder(name)
-        if folder is not None:
+        function: Any = trial if folder is None else resume.earlier_trial
+        if settings(self.config).benchmark.regrade is not None:
+            from pytest_harbor.plugin.regrade import regraded_trial
+
+            function = regraded_trial
+        if function is not trial:
             known.pop("fixtureinfo", None)
-        function = trial if folder is None else resume.earlier_trial
         item = TrialItem.from_parent(
             self, name=name, originalname=originalname, callobj=function, **known
         )

@@ -128,6 +128,14 @@ def harbor_trial(
 
 
 @pytest.fixture
+def harbor_regraded(request: pytest.FixtureRequest) -> TrialResult:
+    """Grade again what an earlier trial of this item left (``--harbor-regrade``); its result."""
+    from pytest_harbor.plugin.regrade import grade_again
+
+    return grade_again(request)
+
+
+@pytest.fixture
 def harbor(request: pytest.FixtureRequest, harbor_job: Job) -> Harbor:
     """Run tasks from ordinary tests: ``harbor.run("tasks/hello", agent=MyAgent())``."""
     from pytest_harbor.plugin import engine

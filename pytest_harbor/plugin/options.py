@@ -11,13 +11,13 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
-from pytest_harbor.plugin import check_options
+from pytest_harbor.plugin import check_options, ci_options
 from pytest_harbor.plugin.benchmark_options import BenchmarkSettings, benchmark_settings
 from pytest_harbor.plugin.ci_options import CiSettings, ci_settings
 from pytest_harbor.plugin.dataset_options import DatasetSettings, dataset_settings
@@ -145,6 +145,7 @@ def add_options(parser: pytest.Parser) -> None:
         group.addoption(option.flag, dest=option.name, **_argument(option))
         parser.addini(option.name, option.help, type=option.ini, default=None)
     check_options.add_options(parser, group)
+    ci_options.add_options(parser, group)
 
 
 def _argument(option: Option) -> dict[str, Any]:
@@ -169,8 +170,26 @@ def settings(config: pytest.Config) -> Settings:
         pytest.UsageError: A value is not accepted.
     """
     if _SETTINGS not in config.stash:
-        config.stash[_SETTINGS] = _resolve(config)
+        config.stash[_SETTINGS] = _of_regraded_job(_resolve(config), config)
     return config.stash[_SETTINGS]
+
+
+def _of_regraded_job(found: Settings, config: pytest.Config) -> Settings:
+    """A job that is graded again has its own agents, models and attempts."""
+    if found.benchmark.regrade is None:
+        return found
+    from pytest_harbor.plugin.regrade import agents_of
+
+    for name, given in (("check", found.check), ("resume", found.resume)):
+        if given:
+            raise pytest.UsageError(f"--harbor-regrade cannot be had with --harbor-{name}")
+    job = agents_of(found.benchmark.regrade)
+    asked = config.getoption("harbor_agent", None) or job.agents
+    agents = tuple(one for one in job.agents if one in asked)
+    if not agents:
+        known = ", ".join(job.agents)
+        raise pytest.UsageError(f"--harbor-regrade: that job's agents are {known}")
+    return replace(found, agents=agents, models=job.models, attempts=job.attempts)
 
 
 def _resolve(config: pytest.Config) -> Settings:
@@ -225,7 +244,7 @@ def _resolve(config: pytest.Config) -> Settings:
         progress=value["progress"] or "auto",
         resume=value["resume"],
         check=check,
-        benchmark=benchmark_settings(value),
+        benchmark=benchmark_settings(config, value),
         reports=report_settings(config, value),
         ci=ci_settings(config, value),
         datasets=dataset_settings(config, value),

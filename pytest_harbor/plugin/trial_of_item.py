@@ -70,16 +70,17 @@ class ItemTrial:
             if not broken.evaded:
                 raise
             return broken
-        self._settled(result)
+        self.settled(result)
         return result
 
     def fail(self, error: BaseException) -> TrialResult:
         """The trial was cut off."""
         result = self.trial.fail(error)
-        self._settled(result)
+        self.settled(result)
         return result
 
-    def _settled(self, result: TrialResult) -> None:
+    def settled(self, result: TrialResult) -> None:
+        """The trial came to an end: what the item reports, and who is told."""
         self._keep(result)
         kept = [("kept", self.kept)] if self.kept else []
         properties = [*result.properties(), *kept]
@@ -138,6 +139,7 @@ def begin(
     task: Task,
     agent: Agent,
     policy: NetworkPlan | NetworkPolicy | str,
+    kind: type[Trial] = Trial,
 ) -> ItemTrial:
     """Plan a trial and make its folder.
 
@@ -155,10 +157,10 @@ def begin(
         model=variant.model if variant else agent.model_name,
         attempt=variant.attempt if variant else 1,
     )
-    return _recorded(item, job, plan)
+    return _recorded(item, job, plan, kind)
 
 
-def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
+def _recorded(item: pytest.Item, job: Job, plan: TrialPlan, kind: type[Trial]) -> ItemTrial:
     record = TrialRecord(job.path, plan.task.short_name, plan.redactor)
     _begin_job(item)
     environments: list[Environment] = []
@@ -173,7 +175,7 @@ def _recorded(item: pytest.Item, job: Job, plan: TrialPlan) -> ItemTrial:
     record.status.begin(item=str(item.nodeid), run=job.run_id)
     labels = {"pytest-harbor.task": plan.task.name, ITEM_LABEL: str(item.nodeid)}
     observer = _HookObserver(item, plan.task)
-    trial = Trial(plan, record, observer, make_environment, labels)
+    trial = kind(plan, record, observer, make_environment, labels)
     item.stash[ITEM_TRIAL] = ItemTrial(item, job, trial, environments)
     return item.stash[ITEM_TRIAL]
 

@@ -66,6 +66,7 @@ class TrialResult(Work):
         skip_reason: Why the trial was skipped.
         fails_on_tamper: Suspicious findings that were not undone keep the trial from passing.
         tries: Earlier tries that came to nothing, for a cause that is not the agent's; plain JSON.
+        regraded: The earlier verdict, where the agent's work was graded again; plain JSON.
         image_times: Work on images that the trial did; most find theirs ready.
     """
 
@@ -90,6 +91,7 @@ class TrialResult(Work):
     skip_reason: str = ""
     fails_on_tamper: bool = False
     tries: list[dict[str, Any]] = field(default_factory=list)
+    regraded: dict[str, Any] | None = None
     image_times: Sequence[ImageTime] = ()
     started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     finished_at: datetime | None = None
@@ -161,6 +163,13 @@ class TrialResult(Work):
             pairs.append(("fault", first.type))
         if self.untrusted:
             pairs.append(("untrusted", 1))
+        if self.regraded:
+            pairs += [
+                ("before.trial", f"{self.regraded['job']}/{self.regraded['trial_name']}"),
+                ("before.category", self.regraded["category"]),
+                ("before.reward", self.regraded["reward"]),
+                ("before.passed", int(bool(self.regraded["passed"]))),
+            ]
         if self.suspicious:
             pairs += [("integrity", len(self.suspicious)), ("integrity.codes", self._codes())]
         for phase in ("environment", "agent", "verifier"):
@@ -232,6 +241,7 @@ class TrialResult(Work):
             "harbor_rewards": self.harbor_rewards,
             "skip_reason": self.skip_reason or None,
             "tries": list(self.tries),
+            "regraded": self.regraded,
             "usage": {name: self.total_usage(name) for name in (*USAGE_COUNTS, "n_steps")},
             **self.own_json(),
             **({"images": [one.as_json() for one in self.image_times]} if self.image_times else {}),

@@ -26,6 +26,8 @@ from pytest_harbor.trial.record import TrialRecord, WorkFolders, write_whole
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
 _CHUNK = 128 * 1024
 _NAMED = 100
+ABSENT = "absent"
+"""Key of a manifest's row: the artifact was not there, so that nothing of it is missing here."""
 _LOGS_FOLDER = ArtifactEntry(source=ARTIFACTS_LOGS)
 
 
@@ -144,6 +146,9 @@ class Artifacts:
         self._claims.append(claim)
         target = self._folders.artifacts_dir / place
         row["status"] = self._fetch(entry, source, target, environment)
+        if row["status"] == ABSENT:
+            # Harbor has one word for this and for files that could not be copied.
+            row |= {"status": "failed", ABSENT: True}
         row["type"] = "directory" if target.is_dir() else "file"
 
     def give_up(self, service: str, error: Exception) -> None:
@@ -173,7 +178,7 @@ class Artifacts:
         except FileNotFoundError:
             archive.close()
             self._record.note(f"artifact {entry.source}: not there")
-            return "empty" if source == ARTIFACTS_LOGS else "failed"
+            return "empty" if source == ARTIFACTS_LOGS else ABSENT
         except (TransferError, OSError) as error:
             archive.close()
             self._record.note(f"artifact {entry.source}: {error}")

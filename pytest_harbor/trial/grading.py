@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import IO, Protocol
 
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.errors import EnvironmentFault
@@ -14,6 +15,12 @@ from pytest_harbor.trial.healthcheck import wait_until_healthy
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
+
+
+class HasArchives(Protocol):
+    """Artifacts that are packed for a verifier's box."""
+
+    archives: list[IO[bytes]]
 
 
 def log_homes(folders: WorkFolders, artifacts: Artifacts) -> dict[str, Path]:
@@ -53,7 +60,7 @@ def grade_separately(
     record: TrialRecord,
     context: VerifierContext,
     verifier: Verifier,
-    artifacts: Artifacts,
+    artifacts: HasArchives,
     make_box: Callable[[WorkPlan], Environment],
     observed: Callable[[Environment], AbstractContextManager[None]],
 ) -> VerifierReport:

@@ -1,0 +1,175 @@
+"""``--harbor-regrade JOB``: the verifiers of a job's trials once more, without its agents.
+
+The items are those of the job's agents, models and attempts; each grades what the trial of that
+job left, in a job of this run's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from pytest_harbor.plugin.options import settings
+
+if TYPE_CHECKING:
+    from pytest_harbor.plugin.collect import TrialItem
+    from pytest_harbor.report.trial import Trial
+    from pytest_harbor.result.trial import TrialResult
+    from pytest_harbor.trial.regrade import EarlierTrial
+
+_TRIALS: pytest.StashKey[Mapping[tuple[str, str, str, int], Trial]] = pytest.StashKey()
+_SHOWN = 50
+
+
+class Agents(NamedTuple):
+    """What a job's items are named after."""
+
+    agents: tuple[str, ...]
+    models: tuple[str, ...]
+    attempts: int
+
+
+def agents_of(job: Path) -> Agents:
+    """The agents, models and attempts of an earlier job.
+
+    Raises:
+        pytest.UsageError: It is no job of this plugin's.
+    """
+    try:
+        found = json.loads((job / "config.json").read_bytes())
+        agents = [str(one["name"]) for one in found["agents"]]
+        models = [str(one["model_name"]) for one in found["agents"] if one.get("model_name")]
+        attempts = int(found["n_attempts"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise pytest.UsageError(
+            f"--harbor-regrade: {job}: expected the folder of a job, with its config.json: {error}"
+        ) from None
+    return Agents(tuple(dict.fromkeys(agents)), tuple(dict.fromkeys(models)), attempts)
+
+
+def regraded_trial(request: pytest.FixtureRequest, harbor_regraded: TrialResult) -> None:
+    """The function of an item that is graded again: the fixture does it, here pytest hears."""
+    from pytest_harbor.plugin.outcomes import report
+
+    report(request, harbor_regraded)
+
+
+def grade_again(request: pytest.FixtureRequest) -> TrialResult:
+    """Grade what the earlier trial of an item left.
+
+    Raises:
+        UnsupportedError: It cannot be: there is none, or it left too little.
+        EnvironmentFault: A box broke.
+    """
+    from pytest_harbor.agent.reference import NopAgent
+    from pytest_harbor.plugin.job import job
+    from pytest_harbor.plugin.trial_of_item import begin
+    from pytest_harbor.trial.regrade import Regrade
+
+    item: TrialItem = request.node
+    earlier = _read(_earlier(item))
+    policy = request.getfixturevalue("harbor_network_policy")
+    begun = begin(item, job(item.config), item.task, NopAgent(), policy, kind=Regrade)
+    trial = begun.trial
+    assert isinstance(trial, Regrade)
+    trial.regrade(earlier, request.getfixturevalue("harbor_verifier"))
+    begun.settled(trial.result)
+    trial.record.status.end()
+    return trial.result
+
+
+def _earlier(item: TrialItem) -> Trial:
+    from pytest_harbor.errors import UnsupportedError
+
+    variant, path = item.variant, item.task.path
+    known = _trials(item.config)
+    key = (variant.agent, variant.model or "", variant.attempt)
+    found = known.get((str(path), *key)) or known.get((path.name, *key))
+    if found is None:
+        raise UnsupportedError("cannot be graded again: that job has no trial of it")
+    return found
+
+
+def _trials(config: pytest.Config) -> Mapping[tuple[str, str, str, int], Trial]:
+    """The job's trials by task, agent, model and attempt."""
+    if _TRIALS not in config.stash:
+        from pytest_harbor.report.job import read_job
+
+        job = settings(config).benchmark.regrade
+        assert job is not None
+        table: dict[tuple[str, str, str, int], Trial] = {}
+        for trial in read_job(job).trials:
+            if not trial.superseded:
+                key = (*trial.group, trial.attempt)
+                # By the folder's name, where the tasks lie elsewhere now.
+                table.setdefault((Path(trial.task_path).name, *key), trial)
+                table[trial.task_path, *key] = trial
+        config.stash[_TRIALS] = table
+    return config.stash[_TRIALS]
+
+
+def _read(trial: Trial) -> EarlierTrial:
+    from pytest_harbor.errors import UnsupportedError
+    from pytest_harbor.report.files import (
+        UnreadableError,
+        read_list,
+        read_object,
+        subfolders,
+        unlinked,
+    )
+    from pytest_harbor.task.artifacts import MANIFEST_FILE
+    from pytest_harbor.trial.regrade import EarlierTrial
+
+    folder = trial.folder
+    assert folder is not None
+    try:
+        result = read_object(folder / "result.json")
+    except UnreadableError as error:
+        raise UnsupportedError(f"{folder.name} cannot be graded again: {error}") from None
+    steps = unlinked(folder / "steps")
+    places = {"": folder, **{name: steps / name for name in subfolders(steps)}}
+    files = {name: unlinked(place / "artifacts") / MANIFEST_FILE for name, place in places.items()}
+    rows = {name: read_list(file) for name, file in files.items() if file.is_file()}
+    manifests: dict[str, list[Mapping[str, Any]]] = {
+        name: [row for row in found if isinstance(row, dict)] for name, found in rows.items()
+    }
+    return EarlierTrial(folder, result, manifests)
+
+
+class RegradeSummary:
+    """Shows the old verdicts beside the new."""
+
+    def __init__(self, job: Path) -> None:
+        self._job = job
+
+    def pytest_harbor_summary(
+        self, results: Sequence[Mapping[str, Any]]
+    ) -> Sequence[tuple[str, Sequence[str]]]:
+        """Which verdicts changed."""
+        return [(f"harbor: regraded {self._job.name}", list(_lines(results)))]
+
+
+def _lines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    again = [one for one in results if "before.trial" in one]
+    changed = [one for one in again if _verdict(one) != _verdict(one, "before.")]
+    yield (
+        f"{len(again)} of {len(results)} trials graded again: {len(changed)} with another verdict,"
+        f" {len(results) - len(again)} not (the reasons: -rs)"
+    )
+    for one in changed[:_SHOWN]:
+        task, agent = one.get("task"), one.get("agent")
+        yield f"{task} {agent}: {_verdict(one, 'before.')} -> {_verdict(one)}"
+    if len(changed) > _SHOWN:
+        yield f"{len(changed) - _SHOWN} more"
+
+
+def _verdict(trial: Mapping[str, Any], prefix: str = "") -> str:
+    category = trial.get(f"{prefix}category")
+    if category != "reward":
+        return str(category)
+    word = "passed" if trial.get(f"{prefix}passed") else "failed"
+    return f"{word} with {trial.get(f'{prefix}reward', 'no reward')}"

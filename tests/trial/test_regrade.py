@@ -1,0 +1,66 @@
+"""A job's verifiers once more, over what its trials left."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.docker
+
+TOML = "=artifacts = ['/app/out.txt']\n[agent]\n[verifier]\nenvironment_mode = 'separate'\n"
+# It wants another word than the solution writes.
+WRONG = """\
+#!/bin/bash
+[ "$(cat /app/out.txt 2>/dev/null)" = fine ]
+echo $((1 - $?)) > /logs/verifier/reward.txt
+"""
+IMAGE = "FROM debian:bookworm-slim\nRUN mkdir /tests\nCOPY test.sh /tests/test.sh\n"
+
+
+def jobs(path: Path) -> list[Path]:
+    return sorted((path / "jobs").iterdir(), key=lambda job: job.stat().st_mtime)
+
+
+def results(job: Path) -> dict[str, Any]:
+    found = [json.loads(file.read_text()) for file in job.glob("*/result.json")]
+    return {
+        f"{Path(one['task_id']['path']).name} {one['agent_info']['name']}": one for one in found
+    }
+
+
+def test_fixed_tests_are_run_over_what_the_agents_left(
+    make_task: Any, run_tasks: Any, pytester: pytest.Pytester
+) -> None:
+    folder = make_task(toml=TOML, test=WRONG)
+    make_task.write(folder, "tests/Dockerfile", IMAGE)
+    make_task("shared")
+    first = run_tasks("tasks", "--harbor-agent=oracle", "--harbor-agent=nop")
+    first.run.assert_outcomes(passed=1, failed=3)
+    (old,) = jobs(pytester.path)
+    before = {path: path.read_bytes() for path in old.rglob("*") if path.is_file()}
+
+    make_task.write(folder, "tests/test.sh", WRONG.replace("fine", "ok"))
+    again = run_tasks("tasks", f"--harbor-regrade={old}", "-rs")
+    again.run.assert_outcomes(passed=1, failed=1, skipped=2)
+    again.run.stdout.fnmatch_lines(
+        [
+            f"*harbor: regraded {old.name}*",
+            "2 of 4 trials graded again: 1 with another verdict, 2 not*",
+            "hello oracle: failed with 0* -> passed with 1*",
+        ],
+    )
+    again.run.stdout.fnmatch_lines(["SKIPPED*its verifier shares the agent's container*"])
+    _, new = jobs(pytester.path)
+    verdict = results(new)["hello oracle"]
+    assert verdict["verifier_result"] == {"rewards": {"reward": 1.0}}
+    earlier = verdict["pytest_harbor"]["regraded"]
+    assert (earlier["job"], earlier["passed"], earlier["rewards"]) == (
+        old.name,
+        False,
+        {"reward": 0.0},
+    )
+    assert verdict["agent_execution"] == results(old)["hello oracle"]["agent_execution"]
+    kept = new / verdict["trial_name"] / "artifacts/app/out.txt"
+    assert kept.read_text() == "ok\n"
+    assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
