@@ -12,7 +12,7 @@ from pytest_harbor.errors import OptionError
 
 _DESCRIPTION = (
     "Write a report of a job's folder, which may be of a run that goes on, was cut off, or was"
-    " Harbor's own."
+    " Harbor's own. Without a file to write, say how far the job is."
 )
 
 
@@ -64,7 +64,9 @@ def _written(arguments: argparse.Namespace) -> list[str]:
     }
     wanted = {path: write for path, write in files.items() if path is not None}
     if not wanted and comparison is None:
-        raise OptionError("nothing to write: name a file with -o, --csv, --jsonl or --json")
+        from pytest_harbor.report.status import status_lines
+
+        lines += status_lines(job)
     for path, write in wanted.items():
         write_lines(path, write())
         lines.append(f"report: {path}")
