@@ -10,24 +10,20 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_harbor.plugin.ini import absolute_path
+from pytest_harbor.plugin.ini import absolute_path, ini_place
 from pytest_harbor.plugin.option_values import non_empty
 
 ANNOTATION_CHOICES = ("github", "gitlab", "auto", "off")
+ANNOTATIONS = "harbor_annotations"
+ANNOTATIONS_HELP = (
+    "Show findings and failures beside the code: =github (workflow commands), =gitlab (a Code "
+    "Quality report), =off; alone by the service that runs it (ini: harbor_annotations = "
+    "github|gitlab|auto|off; default: off)"
+)
 GITHUB_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Variable with the file that GitHub shows on a job's page."""
 
 Annotations = Literal["github", "gitlab"]
-
-
-def annotation_choice(text: str) -> str:
-    """Check for one of :data:`ANNOTATION_CHOICES`."""
-    if text not in ANNOTATION_CHOICES:
-        raise argparse.ArgumentTypeError(
-            f"expected 'github', 'gitlab', 'auto' or 'off', got {text!r}; "
-            "write the value behind an equals sign: --harbor-annotations=github"
-        )
-    return text
 
 
 ROWS: tuple[tuple[Any, ...], ...] = (
@@ -48,16 +44,6 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         "PATTERN",
     ),
     (
-        "--harbor-annotations",
-        "Show findings and failures beside the code: github (workflow commands), gitlab (a Code "
-        "Quality report), off, or auto, which goes by the service that runs it (default: off)",
-        annotation_choice,
-        "string",
-        "github|gitlab|auto|off",
-        None,
-        "auto",
-    ),
-    (
         "--harbor-summary",
         "After the run write a summary in Markdown (default: the job page's own file where "
         "annotations are GitHub's)",
@@ -74,6 +60,18 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     ),
 )
 """Rows of the table of options."""
+
+
+def add_options(parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+    """Declare what is no row: in ``--harbor-annotations tasks/`` the folder is no value."""
+    flags = {"--harbor-annotations": "auto"}
+    flags |= {f"--harbor-annotations={one}": one for one in ANNOTATION_CHOICES}
+    for flag, choice in flags.items():
+        text = argparse.SUPPRESS if "=" in flag else ANNOTATIONS_HELP
+        group.addoption(
+            flag, dest=ANNOTATIONS, action="store_const", const=choice, default=None, help=text
+        )
+    parser.addini(ANNOTATIONS, ANNOTATIONS_HELP, type="string", default=None)
 
 
 class CiSettings(NamedTuple):
@@ -111,9 +109,15 @@ def ci_settings(config: pytest.Config, value: Mapping[str, Any]) -> CiSettings:
     """The options' values.
 
     Raises:
-        pytest.UsageError: The summary's file is a folder.
+        pytest.UsageError: The summary's file is a folder, or the ini file has another value.
     """
-    annotations = annotations_for(value["annotations"])
+    choice = annotation_choice(config)
+    if choice not in (None, *ANNOTATION_CHOICES):
+        expected = ", ".join(ANNOTATION_CHOICES)
+        raise pytest.UsageError(
+            f"{ini_place(config)}{ANNOTATIONS}: expected one of {expected}, got {choice!r}"
+        )
+    annotations = annotations_for(choice)
     summary = None
     if value["summary"]:
         summary = absolute_path(config, "harbor_summary", value["summary"])
@@ -130,7 +134,7 @@ def ci_settings(config: pytest.Config, value: Mapping[str, Any]) -> CiSettings:
     )
 
 
-def is_given(config: pytest.Config, name: str) -> Any:
-    """A value before all options are checked: the command line's, else the ini file's."""
-    given = config.getoption(name, None)
-    return config.getini(name) if given is None else given
+def annotation_choice(config: pytest.Config) -> str | None:
+    """The command line's value, else the ini file's, as it is; None where there is neither."""
+    given: str | None = config.getoption(ANNOTATIONS, None) or config.getini(ANNOTATIONS)
+    return given or None

@@ -21,7 +21,7 @@ from pytest_harbor.plugin.options import settings
 if TYPE_CHECKING:
     from pytest_harbor.errors import Problem
     from pytest_harbor.report.annotations import Annotation
-    from pytest_harbor.report.job_page import TaskRow
+    from pytest_harbor.report.job_page import Outcome, TaskRow
 
 _HEADLINE_LINES = 3
 
@@ -85,6 +85,7 @@ class CiReport:
         self._config = config
         self._wanted = wanted
         self._tasks: dict[str, TaskRow] = {}
+        self._outcomes: dict[str, Outcome] = {}
         self._found: list[Annotation] = []
         self._failed: list[str] = []
 
@@ -96,8 +97,11 @@ class CiReport:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """What was found, and what failed."""
-        task = report.nodeid.partition("::")[0].removesuffix("/task.toml")
-        if report.nodeid.partition("::")[0].endswith("task.toml"):
+        file = report.nodeid.partition("::")[0]
+        task = file.removesuffix("/task.toml")
+        if file.endswith("task.toml"):
+            if isinstance(report, pytest.SubtestReport):
+                return  # a step: the trial's own report has it
             self._note(task, report)
         listed = getattr(report, "harbor_findings", None) if report.when == "call" else None
         listed = listed or getattr(report, "harbor_problems", None) or []
@@ -107,25 +111,34 @@ class CiReport:
             self._failure(task, report)
 
     def _note(self, task: str, report: pytest.TestReport) -> None:
-        from pytest_harbor.report.job_page import STATIC, Outcome, TaskRow
+        from pytest_harbor.report.job_page import STATIC, TaskRow
 
         row = self._tasks.setdefault(task, TaskRow(task))
+        outcome = self._outcome(row, report)
         known: dict[str, Any] = dict(report.user_properties)
-        if report.when == "setup":
-            stem = report.nodeid.partition("::")[2].partition("[")[0]
-            row.outcomes.append(Outcome(stem))
-        if not row.outcomes:
-            return
-        last = row.outcomes[-1]
-        last.seconds += report.duration
-        last.reward = known.get("reward", last.reward)
-        if report.when == "call" and last.column == STATIC:
+        outcome.seconds += report.duration
+        outcome.reward = known.get("reward", outcome.reward)
+        if report.when == "call" and outcome.column == STATIC:
             row.errors, row.warnings = known.get("check.errors", 0), known.get("check.warnings", 0)
         if settings(self._config).check is None and "agent" in known:
-            last.column = " ".join([known["agent"], known.get("model") or ""]).strip()
-        if report.outcome != "passed" and last.outcome == "passed":
-            is_error = report.failed and report.when != "call"
-            last.outcome = "error" if is_error else report.outcome
+            outcome.column = " ".join([known["agent"], known.get("model") or ""]).strip()
+        if report.failed and outcome.outcome != "error":
+            outcome.outcome = "failed" if report.when == "call" else "error"
+        elif report.skipped and outcome.outcome == "passed":
+            outcome.outcome = "skipped"
+
+    def _outcome(self, row: TaskRow, report: pytest.TestReport) -> Outcome:
+        """That of the report's item; anew where the item is run again."""
+        from pytest_harbor.report.job_page import Outcome
+
+        known = self._outcomes.get(report.nodeid)
+        if known is None or report.when == "setup":
+            if known is not None:
+                row.outcomes.remove(known)
+            known = Outcome(report.nodeid.partition("::")[2].partition("[")[0])
+            self._outcomes[report.nodeid] = known
+            row.outcomes.append(known)
+        return known
 
     def _finding(self, task: str, finding: dict[str, Any]) -> None:
         if finding["severity"] not in ("error", "warning"):

@@ -15,7 +15,7 @@ from typing import TextIO
 
 import pytest
 
-from pytest_harbor.plugin.ci_options import annotations_for, is_given
+from pytest_harbor.plugin.ci_options import annotation_choice, annotations_for
 
 _NAME = "harbor-workflow-log"
 
@@ -23,7 +23,7 @@ _NAME = "harbor-workflow-log"
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> Generator[None, object, object]:
     """Around all of a run; an error that ends it is shown with commands still stopped."""
-    choice = is_given(config, "harbor_annotations")
+    choice = annotation_choice(config)
     if annotations_for(choice) != "github" or hasattr(config, "workerinput"):
         return (yield)
     log = WorkflowLog(sys.stdout)

@@ -30,7 +30,7 @@ _WORST = ("error", "failed", "skipped", "passed")
 _NO_SOLVERS = ("nop", "planted-reward", "mutant-")
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Outcome:
     """What became of one item.
 

@@ -17,7 +17,7 @@ import pytest_harbor.report.annotations
 import pytest_harbor.report.job_page  # noqa: F401
 from tests.conftest import TaskMaker
 
-ALONE = ("-p", "no:hypothesispytest", "-p", "no:randomly")
+ALONE = ("-p", "no:hypothesispytest")
 
 
 GIT_SETTINGS = {

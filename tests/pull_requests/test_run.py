@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.pull_requests.conftest import Project
+from tests.pull_requests.conftest import ALONE, Project
 from tests.pull_requests.runner import Command, obeyed
 
 HOSTILE_TEST = """
@@ -144,8 +144,8 @@ def test_a_report_is_no_link_that_a_stranger_left(
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--harbor-annotations=svn"], "*expected 'github', 'gitlab', 'auto' or 'off', got 'svn'*"),
-        (["--harbor-annotations", "tasks"], "*got 'tasks'; write the value behind an equals sign*"),
+        (["--harbor-annotations=svn"], "*argument --harbor-annotations: *'svn'"),
+        (["-o", "harbor_annotations=svn"], "*one of github, gitlab, auto, off, got 'svn'"),
         (["--harbor-summary=tasks"], "*--harbor-summary: expected a file, */tasks is a folder*"),
         (["--harbor-untrusted"], "*--harbor-untrusted needs a configuration that is named*"),
     ],
@@ -219,7 +219,7 @@ def test_a_broken_task_of_a_run_with_agents(project: Project, page: Path) -> Non
     project.write("conftest.py", CONFTEST)
     project.write("tasks/a/task.toml", 'version = "1.0"\n[agent]\ntimeout_sec = "x"\n')
     result = project.pytester.runpytest_inprocess(
-        *("-p", "no:hypothesispytest", "-p", "no:randomly"),
+        *ALONE,
         *("--harbor-annotations", "--harbor-agent=nop", "tasks/a"),
     )
     (command,) = obeyed(result.stdout.str())
@@ -245,3 +245,38 @@ def test_workers_report_to_one_and_select_the_same(project: Project, page: Path)
     text = page.read_text()
     assert text.count("## Harbor tasks") == 1
     assert "<code>2 of 2 tasks changed since main</code>" in text
+
+
+@pytest.mark.docker
+def test_what_a_task_prints_is_not_obeyed(project: Project, page: Path, engine: object) -> None:
+    words = "echo '::add-mask::x'; echo 'a ##[set-output name=b]c'; printf 'd\\r::error::forged\\n'"
+    project.add_task("a", solve=f"#!/bin/bash\n{words}\nexit 3\n")
+    result = project.pytester.runpytest_subprocess(
+        *(*ALONE, "-rA", "--harbor-annotations"),
+        *("--harbor-check", "tasks/a/task.toml::oracle"),
+    )
+    result.assert_outcomes(failed=1)
+    output = result.stdout.str() + "\n" + result.stderr.str()
+    assert "##[set-output name=b]c" in output
+    (command,) = obeyed(output)
+    assert command.properties["title"] == "oracle failed"
+    assert command.properties["file"] == "tasks/a/solution/solve.sh"
+    assert command.data.startswith("the task's own solution does not pass")
+    assert "| <code>tasks/a</code> | ❌ | 0 |" in page.read_text()
+
+
+def test_a_trial_that_is_run_again_counts_once(project: Project, page: Path) -> None:
+    project.write("conftest.py", CONFTEST)
+    args = ("-p", "rerunfailures", "--reruns=2", "--harbor-check", "--harbor-annotations")
+    result = project.run(*args, "tasks/a", "-k", "oracle")
+    result.assert_outcomes(errors=1)
+    (command,) = obeyed(result.stdout.str())
+    assert command.properties["title"] == "oracle: error in setup"
+    assert "| <code>tasks/a</code> | 💥 | 0.5 |" in page.read_text()
+
+
+def test_what_is_not_collected(project: Project, page: Path) -> None:
+    project.write("test_it.py", "import no_such_module\n")
+    (command,) = obeyed(project.run("--harbor-annotations").stdout.str())
+    assert command.properties == {"file": "test_it.py", "line": "1", "title": "not collected"}
+    assert "no_such_module" in command.data
