@@ -1,20 +1,36 @@
-"""Secrets of a trial are in no report of pytest's: what was captured, local variables, tracebacks.
+"""Secrets of a trial are in nothing of pytest's: what was captured, tracebacks, logs, warnings.
 
 A Python agent runs in this process, and so its output and its errors are pytest's to show.
 """
 
 from __future__ import annotations
 
+import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL
+from pytest_harbor.trial.model_access import VARIABLES
 from pytest_harbor.trial.secrets import Redactor
 
 if TYPE_CHECKING:
+    import warnings
     from collections.abc import Callable
+
+_NAME = "harbor-redaction"
+
+
+def watch(item: pytest.Item) -> None:
+    """From now on logs and warnings are this item's: they lose its trial's secrets."""
+    known: _Watch | None = item.config.pluginmanager.getplugin(_NAME)
+    if known is None:
+        known = _Watch(item)
+        item.config.pluginmanager.register(known, _NAME)
+        _guard_logs(item.config, known)
+    known.item = item
 
 
 def clean_report(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -32,7 +48,8 @@ def _redactor(item: pytest.Item) -> Redactor:
     if item_trial is not None:
         return item_trial.trial.record.redactor
     # What failed before there was a trial may show what was to be handed to its agent.
-    return Redactor(settings(item.config).agent_env.values())
+    keys = (os.environ[name] for name in VARIABLES if name in os.environ)
+    return Redactor([*settings(item.config).agent_env.values(), *keys])
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
@@ -44,3 +61,47 @@ def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:
     text = str(value)
     without = clean(text)
     return value if without == text else without
+
+
+class _Watch:
+    """Cleans what pytest writes while an item runs.
+
+    Attributes:
+        item: The item.
+    """
+
+    def __init__(self, item: pytest.Item) -> None:
+        self.item = item
+
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        return _redactor(self.item).text(text)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:
+        """Before anybody writes it down, or sends it to another process."""
+        text = str(warning_message.message)
+        without = self.clean(text)
+        if without != text:
+            warning_message.message = UserWarning(without)
+
+
+class _CleanFormatter(logging.Formatter):
+    """Another formatter's text, without secrets."""
+
+    def __init__(self, inner: logging.Formatter, watched: _Watch) -> None:
+        super().__init__()
+        self._inner = inner
+        self._watched = watched
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._watched.clean(self._inner.format(record))
+
+
+def _guard_logs(config: pytest.Config, watched: _Watch) -> None:
+    """Clean what goes to pytest's log file and, live, to the terminal; the rest is in reports."""
+    plugin = config.pluginmanager.getplugin("logging-plugin")
+    for name in ("log_file_handler", "log_cli_handler"):
+        handler = getattr(plugin, name, None)
+        if isinstance(handler, logging.Handler) and handler.formatter is not None:
+            handler.setFormatter(_CleanFormatter(handler.formatter, watched))

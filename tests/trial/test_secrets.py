@@ -1,14 +1,18 @@
 """Values that must not be seen are seen nowhere (case 35)."""
 
 import json
+import re
 import subprocess
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from pytest_harbor.environment.docker import remove_run
 from tests.model_server import ModelServer, Turn
 
 pytestmark = pytest.mark.docker
@@ -65,8 +69,14 @@ KEYS = {
 AGENTS = """\
 import logging
 import sys
+import warnings
+from base64 import b64encode
+from urllib.parse import quote
 
 from pytest_harbor import Agent
+
+IN_PARTS = 'printf %s "${MY_TOKEN:0:5}"; sleep 0.1; echo "${MY_TOKEN:5}"; '
+ENCODED = 'printf u:%s "$TOKEN" | base64 -w0'
 
 
 class Leaky(Agent):
@@ -80,10 +90,12 @@ class Leaky(Agent):
             print("err", name, value, file=sys.stderr)
             logging.getLogger("leaky").warning("log %s %s", name, value)
         token = context.model.key
-        print("token", token)
+        print("token", token, quote(values["QUOTED"]), b64encode(f"me:{values['QUOTED']}".encode()))
+        warnings.warn(f"odd {values} and {token}")
         environment.exec("env; sleep 2", env={**values, "TOKEN": token})
         with context.open_log("leaky.txt") as log:
-            environment.exec("env; env >&2", env={**values, "TOKEN": token}, output=log)
+            env = {**values, "TOKEN": token}
+            environment.exec(f"env; env >&2; {IN_PARTS}{ENCODED}", env=env, output=log)
         context.trajectory.user(" ".join([*values.values(), token]))
         raise RuntimeError(f"could not log in with {values} and {token}")
 
@@ -111,6 +123,9 @@ def pytest_harbor_trial_result(item, result):
 """
 
 
+LOOKED_AT: set[str] = set()
+
+
 @contextmanager
 def watched(found: dict[str, set[str]]) -> Iterator[None]:
     """Look at processes and containers again and again; keep whatever holds a value."""
@@ -122,6 +137,8 @@ def watched(found: dict[str, set[str]]) -> Iterator[None]:
                 for name, value in KEYS.items():
                     if value in text or json.dumps(value)[1:-1] in text:
                         found.setdefault(name, set()).add(place)
+            for command in keys_in_containers():
+                found.setdefault("environ", set()).add(command)
             found.setdefault("looked", set()).add("once")
 
     thread = threading.Thread(target=look)
@@ -134,6 +151,7 @@ def watched(found: dict[str, set[str]]) -> Iterator[None]:
 
 
 def processes() -> Iterator[tuple[str, str]]:
+    """Command lines on this machine, those in containers too."""
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             text = path.read_bytes().decode(errors="replace").replace("\0", " ")
@@ -142,13 +160,36 @@ def processes() -> Iterator[tuple[str, str]]:
         yield text, text
 
 
+def keys_in_containers() -> Iterator[str]:
+    """Processes of containers that have the provider's key in their environment."""
+    own, key = Path("/proc/self/ns/pid").readlink(), KEYS["OPENAI_API_KEY"].encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            is_inside = (folder / "ns/pid").readlink() != own
+            if is_inside and key in (folder / "environ").read_bytes():
+                yield (folder / "cmdline").read_text()
+        except OSError:
+            continue
+
+
 def containers() -> Iterator[tuple[str, str]]:
     names = subprocess.run(["docker", "ps", "-q"], capture_output=True, check=True).stdout.split()
     seen = subprocess.run(["docker", "inspect", *names], capture_output=True, check=False).stdout
     yield "docker inspect", seen.decode(errors="replace")
+    images = {one["Image"] for one in json.loads(seen or b"[]")}
+    told = [
+        subprocess.run(
+            ["docker", "history", "--no-trunc", image], capture_output=True, check=False
+        ).stdout
+        for image in images - LOOKED_AT
+    ]
+    LOOKED_AT.update(images)
+    yield "docker history", b"".join(told).decode(errors="replace")
 
 
-def test_no_failure_shows_or_writes_a_value(make_task, run_tasks, pytester, monkeypatch) -> None:
+def test_no_failure_shows_or_writes_a_value(
+    make_task, run_tasks, pytester, monkeypatch, engine
+) -> None:
     pytester.makepyfile(leaks=AGENTS)
     pytester.makeconftest(CONFTEST)
     for name in ("fine", "broken"):
@@ -157,6 +198,9 @@ def test_no_failure_shows_or_writes_a_value(make_task, run_tasks, pytester, monk
         monkeypatch.setenv(name, value)
     given = [f"--harbor-agent-env={name}" for name in KEYS]
     reports = ["--junitxml=junit.xml", "-o", "junit_logging=all", "--report-log=report.json"]
+    reports += ["--harbor-html=job.html", "--harbor-csv=job.csv", "--harbor-jsonl=job.jsonl"]
+    reports += ["--harbor-annotations=github", "--harbor-summary=job.md"]
+    reports += ["--log-file=log.txt", "--log-file-level=INFO", "--harbor-keep=failed"]
     shown = ["-vv", "-rA", "--showlocals", "--tb=long", "--log-level=INFO", "-n2"]
     found: dict[str, set[str]] = {}
     with ModelServer(default=Turn(status=401)) as model, watched(found):
@@ -174,13 +218,27 @@ def test_no_failure_shows_or_writes_a_value(make_task, run_tasks, pytester, monk
     assert "could not log in with" in ran.text
     assert "no such account: [REDACTED]" in ran.text
     assert "a broken conftest.py" in ran.text
+    assert "odd {" in ran.text
+    assert "::error" in ran.text
+    run_id = ran.folders["fine"][0].parent.name.rpartition("__")[2]
+    remove_run(engine, run_id, kept=True)
     assert found.pop("looked")
     assert not found
     written = {str(path): path.read_bytes() for path in pytester.path.rglob("*") if path.is_file()}
     written["terminal"] = ran.text.encode() + ran.run.stderr.str().encode()
-    token = b"pytest-harbor-"
+    assert b"[REDACTED]" in written[str(pytester.path / "log.txt")]
+    names = {Path(name).name for name in written}
+    assert {"job.html", "job.csv", "job.jsonl", "job.md", "log.txt", "leaky.txt"} <= names
     for name, data in written.items():
         for value in KEYS.values():
-            for form in {value, json.dumps(value)[1:-1], repr(value)[1:-1], *value.split("\n")}:
+            for form in forms_of(value):
                 assert form.encode() not in data, (name, form)
-        assert token + b"0" not in data
+        assert not re.search(rb"pytest-harbor-[0-9a-f]{48}", data), name
+
+
+def forms_of(value: str) -> set[str]:
+    """The value as files may hold it."""
+    data = value.encode()
+    middles = {b64encode(b"x" * before + data).decode()[4:-4] for before in range(3)}
+    encoded = {quote(value), *middles}
+    return {value, json.dumps(value)[1:-1], repr(value)[1:-1], *value.split("\n"), *encoded}
