@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.plugin.conftest import CONFTEST
 from tests.pull_requests.conftest import ALONE, Project
 from tests.pull_requests.runner import Command, obeyed
 
@@ -181,17 +182,8 @@ def test_paths_are_named_from_the_repository(project: Project, page: Path) -> No
     }
 
 
-CONFTEST = """
-import pytest
-from pytest_harbor.plugin import engine
-
-patch = pytest.MonkeyPatch()
-
-def pytest_configure(config):
-    patch.setattr(engine, "require", lambda *_: None)
-
-def pytest_unconfigure(config):
-    patch.undo()
+FAILING = f"""
+{CONFTEST}
 
 @pytest.fixture
 def harbor_trial(request):
@@ -203,7 +195,7 @@ def harbor_trial(request):
 
 
 def test_trials_that_fail(project: Project, page: Path) -> None:
-    project.write("conftest.py", CONFTEST)
+    project.write("conftest.py", FAILING)
     project.git("rm", "-qr", "tasks/b", "tasks/c")
     result = project.run("--harbor-check", "--harbor-annotations", "-k", "oracle or nop")
     (command,) = obeyed(result.stdout.str())
@@ -216,7 +208,7 @@ def test_trials_that_fail(project: Project, page: Path) -> None:
 
 
 def test_a_broken_task_of_a_run_with_agents(project: Project, page: Path) -> None:
-    project.write("conftest.py", CONFTEST)
+    project.write("conftest.py", FAILING)
     project.write("tasks/a/task.toml", 'version = "1.0"\n[agent]\ntimeout_sec = "x"\n')
     result = project.pytester.runpytest_inprocess(
         *ALONE,
@@ -266,7 +258,7 @@ def test_what_a_task_prints_is_not_obeyed(project: Project, page: Path, engine: 
 
 
 def test_a_trial_that_is_run_again_counts_once(project: Project, page: Path) -> None:
-    project.write("conftest.py", CONFTEST)
+    project.write("conftest.py", FAILING)
     args = ("-p", "rerunfailures", "--reruns=2", "--harbor-check", "--harbor-annotations")
     result = project.run(*args, "tasks/a", "-k", "oracle")
     result.assert_outcomes(errors=1)
