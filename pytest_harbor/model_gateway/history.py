@@ -20,6 +20,7 @@ _REMEMBERED_CALLS = 16
 _REMEMBERED_CONSTANTS = 64
 _CACHE_MARK = "cache_control"
 _WORTH_A_POINTER = 200  # characters
+_write = json.JSONEncoder(sort_keys=True, check_circular=False).encode
 
 
 class History:
@@ -50,10 +51,10 @@ class History:
         return folded, _digest(body.get("input"))
 
     def _fold_constant(self, number: int, value: Any) -> Any:
-        text = json.dumps(value)
+        text = _write(value)
         if len(text) < _WORTH_A_POINTER:
             return value
-        digest = _digest(value)
+        digest = _digest(value, text)
         first = self._constants.get(digest)
         if first is not None:
             self._constants.move_to_end(digest)
@@ -91,11 +92,11 @@ def _opening(items: list[Any]) -> str:
     return _digest(items[:1])
 
 
-def _digest(value: Any) -> str:
-    text = json.dumps(value, sort_keys=True)
+def _digest(value: Any, text: str = "") -> str:
+    text = text or _write(value)
     if _CACHE_MARK in text:
         # Marks of what is to be cached move along with the history; it is the same all the same.
-        text = json.dumps(_without_cache_marks(value), sort_keys=True)
+        text = _write(_without_cache_marks(value))
     return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 

@@ -15,6 +15,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.long, pytest.mark.timeout(900)]
 TOOLS = ("mini-swe-agent", "claude-code", "codex")
 STREAMING = ("claude-code", "codex")
 LONG_TEXT = "word " * 30
+ONE_TRY = "--harbor-retries=0"
 
 
 def fault_of(result: Mapping[str, Any]) -> str:
@@ -57,7 +58,7 @@ def test_what_was_said_of_a_broken_answer_is_no_lack_of_skill(run_tool, model, f
     # The text before the break is whole, so that the tool may take it for the answer.
     turn = Turn.tool("Bash", "first", command="true", description="w")
     always(model, replace(turn, fault=fault))
-    ran = run_tool("claude-code", [], seconds=30)
+    ran = run_tool("claude-code", [], ONE_TRY, seconds=30)
     assert ran.one()["pytest_harbor"]["category"] == "agent"
     ran.run.assert_outcomes(failed=1)
 
@@ -77,7 +78,7 @@ STAYING = {
 def test_a_model_that_fails_for_good_is_no_lack_of_skill(run_tool, model, name, fault) -> None:
     turn, expected = STAYING[fault]
     always(model, turn)
-    ran = run_tool(name, [], seconds=90 if name == "mini-swe-agent" else 30)
+    ran = run_tool(name, [], ONE_TRY, seconds=90 if name == "mini-swe-agent" else 30)
     ran.run.assert_outcomes(failed=1)
     result = ran.one()
     assert result["pytest_harbor"]["category"] == "agent"
@@ -131,12 +132,7 @@ output = 1000.0
     ],
 )
 def test_a_limit_ends_a_tool_and_is_the_reason_in_the_result(
-    run_tool,
-    model,
-    pytester,
-    name,
-    limit,
-    said,
+    run_tool, model, pytester, name, limit, said
 ) -> None:
     (pytester.path / "prices.toml").write_text(PRICES)
     again = SCRIPTS[name][1][0]
