@@ -21,7 +21,7 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
     (
         "ModelNotFoundError",
         r"model_not_found|model not exist|\binvalid model\b|not a valid model"
-        r"|\bmodel\b.{0,80}\b(?:does not exist|not found|not supported)",
+        r"|\bmodel\b.{0,80}\b(?:does not exist|not found)|\bmodel \S+ is not supported",
     ),
 )
 _STATES: tuple[tuple[str, str], ...] = (

@@ -159,6 +159,18 @@ def test_one_object_of_gemini_can_hold_both():
         ("responses", [{"type": "web_search"}], "required"),
         ("responses", [FUNCTION], {"type": "mcp", "server_label": "x"}),
         ("chat", [{"type": "web_search"}], "auto"),
+        (
+            "chat",
+            [{"type": "function", "function": {"name": "$web_search"}}, CHAT_FUNCTION],
+            {"type": "function", "function": {"name": "$web_search"}},
+        ),
+        ("responses", [{"type": "file_search"}, FUNCTION], {"type": "file_search"}),
+        ("responses", [{"type": "code_interpreter"}, FUNCTION], {"type": "code_interpreter"}),
+        (
+            "responses",
+            [{"type": "mcp"}, FUNCTION],
+            {"type": "allowed_tools", "mode": "required", "tools": [{"type": "mcp"}]},
+        ),
     ],
 )
 def test_a_choice_that_names_what_is_gone_goes_too(operation, tools, choice):

@@ -121,6 +121,7 @@ def test_a_provider_out_of_reach_was_not_the_agent(rig):
         (400, "The requested model 'gpt-9' does not exist.", "ModelNotFoundError"),
         (400, "some/thing is not a valid model ID", "ModelNotFoundError"),
         (422, "Invalid model: large", "ModelNotFoundError"),
+        (400, "The model gpt-9 is not supported when using this account", "ModelNotFoundError"),
         (400, "You have reached your specified API usage limits.", "ApiUsageLimitError"),
         (429, "You exceeded your current quota", "ApiUsageLimitError"),
     ],
@@ -145,6 +146,12 @@ def test_what_the_user_has_set_is_not_the_agents_doing(status, error, fault, bef
 )
 def test_a_request_that_no_model_would_answer_is_the_agents(before, status, error):
     assert judge([*before, CallSummary("refused", status, error=error)]).kind == "worked"
+
+
+def test_a_parameter_that_a_model_does_not_take_is_the_agents_doing():
+    error = "With this model, tool_choice 'required' is not supported"
+    calls = [CallSummary("ok", 200), CallSummary("refused", 400, error=error)]
+    assert judge(calls).kind == "worked"
 
 
 def test_a_context_that_is_full_is_the_agents_within_a_stream_too():

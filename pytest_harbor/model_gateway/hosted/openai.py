@@ -170,7 +170,7 @@ def _choice(choice: Any, tools: list[Any], restriction: Restriction) -> Any:
     kept = {kind_of(tool) for tool in tools}
     if kind in _FILTERED_TOOLS:
         return choice if kind in kept else None
-    return choice if kind in _LOCAL_CHOICES else None
+    return choice if kind in _LOCAL_CHOICES and not _names_a_builtin(choice) else None
 
 
 def _allowed_tools(choice: Json, restriction: Restriction) -> Json | None:
