@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_harbor.errors import DatasetError, Problem, TaskFormatError
-from pytest_harbor.plugin.collect import NamedRoot, TaskFile, TaskFolder, TrialItem
+from pytest_harbor.plugin import labels
+from pytest_harbor.plugin.collect import NamedRoot, TaskFile, TaskFolder, TrialItem, trial
 from pytest_harbor.plugin.notices import printable
 from pytest_harbor.task.layout import CONFIG_FILE
 from pytest_harbor.task.origin import TaskOrigin
@@ -136,7 +137,7 @@ class DatasetTaskFile(TaskFile):
     def _stand_in(self) -> TrialItem:
         asked = self.root.trials or []
         names = [name for name in self.variants if name in asked or name.split("[")[0] in asked]
-        return TrialItem.from_parent(self, name=next(iter(names or self.variants)), callobj=None)
+        return TrialItem.from_parent(self, name=next(iter(names or self.variants)), callobj=trial)
 
 
 def _is_named(node: pytest.Item | pytest.Collector, asked: list[str]) -> bool:
@@ -145,9 +146,17 @@ def _is_named(node: pytest.Item | pytest.Collector, asked: list[str]) -> bool:
 
 def fail_where_changed(item: pytest.Item) -> None:
     """End an item's set-up where its task is not what was downloaded."""
-    if isinstance(item.parent, DatasetTaskFile):
-        try:
-            item.parent.verify()
-        except DatasetError as error:
-            item.user_properties.append(("category", "environment"))
-            pytest.fail(str(error), pytrace=False)
+    fault = _change(item.parent) if isinstance(item.parent, DatasetTaskFile) else ""
+    if fault:
+        item.user_properties.append(("category", "environment"))
+        if isinstance(item, TrialItem):
+            item.user_properties += labels.properties(item.variant)
+        pytest.fail(fault, pytrace=False)
+
+
+def _change(file: DatasetTaskFile) -> str:
+    try:
+        file.verify()
+    except DatasetError as error:
+        return str(error)
+    return ""

@@ -14,7 +14,10 @@ from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+import requests.adapters  # noqa: F401
 
+# What inner runs need is loaded once: each starts with the modules that are there now.
+import pytest_harbor.dataset.resolve  # noqa: F401
 from pytest_harbor.dataset.cache import VARIABLE, Cache
 from pytest_harbor.dataset.digest import dataset_digest, task_digest, task_files
 
