@@ -233,23 +233,22 @@ class TestSelectingTasks:
         ids = project.ids(*(f"--harbor-tasks={pattern}" for pattern in patterns))
         assert ids == [f"tasks/{name}/task.toml::oracle" for name in found]
 
-    @pytest.mark.parametrize("workers", [[], ["-n2"]])
-    def test_a_pattern_without_a_task_is_named_with_near_ones(self, project, workers):
-        result = project.run_process("--harbor-tasks=thre", "--harbor-tasks=two", *workers)
-        outcomes = result.parseoutcomes()
-        assert (outcomes["skipped"], outcomes["warnings"]) == (1, 1)
-        result.stdout.fnmatch_lines(["*--harbor-tasks: no task fits 'thre'. Near: three*"])
+    @pytest.mark.parametrize("option", ["tasks", "exclude-tasks"])
+    def test_a_pattern_without_a_task_is_an_error_with_near_names(self, project, option):
+        result = project.run(f"--harbor-{option}=thre", f"--harbor-{option}=two")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"*--harbor-{option}: no task fits 'thre'. Near: three*"])
 
-    def test_workers_warn_though_it_may_be_an_error(self, project):
-        result = project.run_process("--harbor-tasks=thre", "-W", "error", "-n2")
+    @pytest.mark.parametrize("filters", [[], ["-W", "error"]])
+    def test_workers_warn_of_a_pattern_without_a_task(self, project, filters):
+        result = project.run_process("--harbor-tasks=thre", *filters, "-n2")
         assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
         result.stdout.fnmatch_lines(["*no task fits 'thre'*"])
         assert "INTERNALERROR" not in result.stdout.str()
 
-    def test_a_pattern_without_a_task_may_be_an_error(self, project):
-        result = project.run("--harbor-tasks=thre", "-W", "error")
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines(["*no task fits 'thre'*"])
+    def test_tasks_are_left_out_of_those_that_are_kept(self, project):
+        ids = project.ids("--harbor-tasks=t[hw]*", "--harbor-exclude-tasks=three")
+        assert ids == ["tasks/group/two/task.toml::oracle"]
 
 
 METADATA = """=
