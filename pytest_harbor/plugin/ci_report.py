@@ -223,7 +223,8 @@ def _headline(report: pytest.TestReport) -> str:
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None and not hasattr(report, "harbor_place"):
         return str(crash.message)
-    lines = [one for one in report.longreprtext.splitlines() if one.strip()]
+    # Not the report's own text, which a worker of pytest-xdist begins with its name.
+    lines = [one for one in str(report.longrepr).splitlines() if one.strip()]
     return "\n".join(lines[:_HEADLINE_LINES])
 
 

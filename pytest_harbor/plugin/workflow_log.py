@@ -8,7 +8,6 @@ written before that token was.
 
 from __future__ import annotations
 
-import secrets
 import sys
 from collections.abc import Generator, Iterable
 from typing import TextIO
@@ -65,6 +64,8 @@ class WorkflowLog:
         self._write("", *self._resume(), *self.commands)
 
     def _stop(self) -> None:
+        import secrets  # on demand: a plain run pays for no import that it does not use
+
         self._token = secrets.token_hex(16)
         self._write(f"::stop-commands::{self._token}")
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,14 @@ def test_the_gitlab_recipe_has_an_engine_that_asks_for_a_certificate() -> None:
     assert variables["DOCKER_HOST"].endswith(":2376")
     assert variables["DOCKER_TLS_VERIFY"] == "1"
     assert GITLAB["artifacts"]["reports"]["codequality"] == "gl-code-quality-report.json"
+
+
+def test_the_first_command_runs(project: Project) -> None:
+    (line,) = (text for kind, text in BLOCKS if kind == "console")
+    words = shlex.split(line.removeprefix("$ pytest ").replace("origin/main", "main"))
+    project.write("tasks/a/tests/more.txt", "x\n")
+    result = project.run(*(word for word in words if word != "--harbor-check"))
+    result.assert_outcomes(passed=1)
 
 
 def test_the_trusted_settings_name_checks_that_there_are() -> None:

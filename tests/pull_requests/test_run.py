@@ -221,15 +221,20 @@ def test_a_broken_task_of_a_run_with_agents(project: Project, page: Path) -> Non
 
 
 def test_workers_report_to_one_and_select_the_same(project: Project, page: Path) -> None:
+    project.write("conftest.py", FAILING)
+    project.git.commit()
+    project.git("branch", "-f", "main")
     break_tasks(project)
     project.write("tasks/a/tests/ö\n.txt", "x\n")
     project.git("rm", "-qr", "tasks/c")
-    args = ("-n2", "--harbor-annotations", "--harbor-changed-since=main")
-    result = project.run_process(*args, "-p", "no:cacheprovider")
-    result.assert_outcomes(failed=2)
-    found = obeyed(result.stdout.str())
+    args = ("-n2", "--harbor-check", "--harbor-annotations", "--harbor-changed-since=main")
+    result = project.run_process(*args, "-p", "no:cacheprovider", "-k", "check or oracle")
+    result.assert_outcomes(failed=2, errors=2)
+    found = {one.properties["title"]: one.data for one in obeyed(result.stdout.str())}
+    failure = "oracle: error in setup"
     titles = ["awkward-file-name", "unknown-field", "unpinned-image", "unpinned-package"]
-    assert sorted(one.properties["title"] for one in found) == titles
+    assert sorted(found) == sorted([failure, *titles])
+    assert found[failure].startswith("the task's own solution does not pass\n")
     assert result.stdout.str().count("::stop-commands::") == 2
     result.stdout.fnmatch_lines(
         ["harbor: 2 of 2 tasks changed since main", "harbor: deleted since then: tasks/c"]
