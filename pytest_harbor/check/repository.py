@@ -2,7 +2,7 @@
 
 The work tree may be a stranger's. Nothing of it is obeyed: git is started only in a folder
 that holds a ``.git``, which no commit can bring, so that a bare repository among the files is
-never taken for one; and no filter, driver or monitor is run.
+never taken for one. No monitor, diff driver or text converter is run.
 """
 
 from __future__ import annotations
@@ -75,12 +75,13 @@ class Repository:
         Raises:
             OptionError: There is none of that name here.
         """
-        name = f"{revision}^{{commit}}"
-        found = self._run("rev-parse", "--verify", "--quiet", "--end-of-options", name)
-        if found.returncode == 0:
-            return found.stdout.decode().strip()
-        if found.stderr.strip():
-            raise self._failed(found)
+        # No revision begins so, and not every git knows --end-of-options here.
+        if not revision.startswith("-"):
+            found = self._run("rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}")
+            if found.returncode == 0:
+                return found.stdout.decode().strip()
+            if found.stderr.strip():
+                raise self._failed(found)
         hint = (
             f"it is shallow: {_DEEPER}"
             if self._is_shallow()

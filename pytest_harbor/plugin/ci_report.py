@@ -112,12 +112,14 @@ class CiReport:
 
     def _note(self, task: str, report: pytest.TestReport) -> None:
         from pytest_harbor.report.job_page import STATIC, TaskRow
+        from pytest_harbor.result.reward import as_float
 
         row = self._tasks.setdefault(task, TaskRow(task))
         outcome = self._outcome(row, report)
         known: dict[str, Any] = dict(report.user_properties)
         outcome.seconds += report.duration
-        outcome.reward = known.get("reward", outcome.reward)
+        if known.get("reward") is not None:
+            outcome.reward = as_float(known["reward"])
         if report.when == "call" and outcome.column == STATIC:
             row.errors, row.warnings = known.get("check.errors", 0), known.get("check.warnings", 0)
         if settings(self._config).check is None and "agent" in known:
