@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Self
 
 import pyte
+from pyte.screens import Char
 
 _LIMIT_SEC = 60.0
 
@@ -56,11 +57,15 @@ class Screen:
             argv, env=env, cwd=folder, stdin=end, stdout=end, stderr=end, start_new_session=True
         )
 
-    def wait(self) -> int:
+    def type(self, text: str) -> None:
+        """As somebody at the keyboard does."""
+        os.write(self._master, text.encode())
+
+    def wait(self, limit_sec: float = _LIMIT_SEC) -> int:
         """Follow the program to its end; its status."""
         assert self._process is not None
         process = self._process
-        self._read_until(lambda: process.poll() is not None)
+        self._read_until(lambda: process.poll() is not None, "the end", limit_sec)
         self.read()
         return process.returncode
 
@@ -78,6 +83,14 @@ class Screen:
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
 
     @property
+    def rows(self) -> list[list[Char]]:
+        """The signs on it, with their colours."""
+        columns = range(self._screen.columns)
+        return [
+            [self._screen.buffer[row][at] for at in columns] for row in range(self._screen.lines)
+        ]
+
+    @property
     def cursor(self) -> tuple[int, int]:
         """Column and row of the cursor, from 0."""
         return self._screen.cursor.x, self._screen.cursor.y
@@ -87,8 +100,10 @@ class Screen:
         self._read_until(lambda: all(word in self.text for word in words), words)
         return self.text
 
-    def _read_until(self, is_so: Callable[[], bool], what: object = "the end") -> None:
-        limit = time.monotonic() + _LIMIT_SEC
+    def _read_until(
+        self, is_so: Callable[[], bool], what: object, limit_sec: float = _LIMIT_SEC
+    ) -> None:
+        limit = time.monotonic() + limit_sec
         while not is_so():
             self.read()
             if time.monotonic() > limit:

@@ -12,6 +12,8 @@ from pytest_harbor.report.values import finite
 
 _LONG_SEC = 10.0
 """What took less is not worth a line."""
+_SHORT_SEC = 1.0
+"""A phase that never took as long says nothing beside one that did."""
 _SLOWEST = 3
 _FINDINGS = 20
 _USAGE = {
@@ -121,6 +123,7 @@ def _phases(group: GroupNumbers) -> str:
     times = ", ".join(
         f"{name.replace('_', ' ')} {duration(phase.median)} ({duration(phase.longest)})"
         for name, phase in group.phases.items()
+        if phase.longest >= _SHORT_SEC
     )
     return f"time, median (longest): {times}"
 

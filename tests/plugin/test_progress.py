@@ -205,3 +205,19 @@ def test_nobody_is_shown_what_nobody_wants(terminal, args, env):
 def test_lines_may_be_wanted_all_the_same(terminal):
     terminal("--harbor-progress=on", "-qq", CI="true").read_until("slow::oracle", "2/3")
     assert "2/3" not in terminal.go()
+
+
+@pytest.mark.long
+def test_a_debugger_has_the_terminal_to_itself(terminal, project):
+    project.conftest(WAITS.replace("    status.end()", "    breakpoint()\n    status.end()"))
+    screen = terminal()
+    screen.read_until("slow::oracle", "2/3")
+    (project.path / "go").touch()
+    assert "1 running" not in screen.read_until("(Pdb)")
+    screen.type("print(6 * 7, 'shown')\n")
+    assert "1 running" not in screen.read_until("42 shown")
+    screen.type("c\n")
+    screen.read_until("slower/task.toml", "set_trace (IO-capturing turned off)")
+    screen.type("c\n")
+    assert screen.wait() == 0, screen.text
+    assert "1 running" not in screen.text
