@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +24,7 @@ from pytest_harbor.plugin.dataset_collect import (
 )
 from pytest_harbor.plugin.notices import HarborWarning, printable
 from pytest_harbor.plugin.options import settings
+from pytest_harbor.task.layout import CONFIG_FILE
 
 if TYPE_CHECKING:
     from pytest_harbor.dataset.cache import Cache
@@ -40,6 +43,14 @@ def register(config: pytest.Config) -> None:
         config.pluginmanager.register(DatasetRoots(config), NAME)
 
 
+def task_folder(config: pytest.Config, nodeid: str) -> Path:
+    """The folder of an item's task: of a dataset's, or where the id says."""
+    path = nodeid.partition("::")[0]
+    plugin: DatasetRoots | None = config.pluginmanager.getplugin(NAME)
+    known = plugin.folders if plugin is not None else {}
+    return known.get(path) or (config.rootpath / path).parent
+
+
 class DatasetRoots:
     """Hangs the datasets into the collection.
 
@@ -54,6 +65,15 @@ class DatasetRoots:
         self._held = ExitStack()
         self.datasets: list[Dataset] = []
         self.roots: list[tuple[str, list[RootTask]]] = []
+
+    @cached_property
+    def folders(self) -> dict[str, Path]:
+        """The tasks' folders by their ids."""
+        return {
+            printable(f"{label}/{task.name}/{CONFIG_FILE}"): Path(task.folder)
+            for label, tasks in self.roots
+            for task in tasks
+        }
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:

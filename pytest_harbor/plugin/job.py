@@ -121,9 +121,11 @@ def go_on(config: pytest.Config, ids: Sequence[str]) -> None:
     earlier = config.stash.get(_EARLIER, None)
     if earlier is None or config.stash.get(_GOES_ON, False):
         return
+    from pytest_harbor.plugin.dataset_roots import task_folder
     from pytest_harbor.plugin.resume import require_same_tasks, set_aside
 
-    require_same_tasks(earlier, ids, config.rootpath, job(config).run_id)
+    folders = {one: task_folder(config, one) for one in ids}
+    require_same_tasks(earlier, folders, config.rootpath, job(config).run_id)
     set_aside(earlier, ids)
     config.stash[_GOES_ON] = True
     standing = {

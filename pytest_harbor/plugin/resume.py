@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -164,13 +165,15 @@ def _differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[st
             yield f"{name} was {was!r} and is {wanted!r}"
 
 
-def require_same_tasks(earlier: EarlierJob, ids: Iterable[str], root: Path, run_id: str) -> None:
+def require_same_tasks(
+    earlier: EarlierJob, ids: Mapping[str, Path], root: Path, run_id: str
+) -> None:
     """See that the tasks of standing trials are what they were.
 
     Args:
         earlier: The job.
-        ids: The run's trials.
-        root: What the ids are relative to.
+        ids: The run's trials, with the folders of their tasks.
+        root: What the folders are shown from.
         run_id: The run.
 
     Raises:
@@ -179,12 +182,11 @@ def require_same_tasks(earlier: EarlierJob, ids: Iterable[str], root: Path, run_
     from pytest_harbor.trial.identity import digest_of_task
 
     standing, changed = earlier.standing, dict[str, None]()
-    for nodeid in ids:
+    for nodeid, folder in ids.items():
         if nodeid not in standing:
             continue
-        folder = (root / nodeid.partition("::")[0]).parent
         if standing[nodeid].digest != digest_of_task(folder, run_id):
-            changed[str(folder.relative_to(root))] = None
+            changed[os.path.relpath(folder, root)] = None
     if changed:
         names = ", ".join(list(changed)[:_SHOWN])
         more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
