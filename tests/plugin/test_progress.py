@@ -208,6 +208,19 @@ def test_lines_may_be_wanted_all_the_same(terminal):
 
 
 @pytest.mark.long
+def test_a_worker_that_dies_leaves_no_line_and_no_file(terminal, project):
+    project.conftest(WAITS.replace("    status.end()", "    os._exit(3)"))
+    screen = terminal("-n2", "--max-worker-restart=0")
+    screen.read_until("slow::oracle", "2 running")
+    (project.path / "go").touch()
+    assert screen.wait() != 0
+    assert "2 running" not in screen.text
+    assert "crashed" in screen.text
+    (job,) = project.path.glob("jobs/*")
+    assert not (job / ".running").exists()
+
+
+@pytest.mark.long
 def test_a_debugger_has_the_terminal_to_itself(terminal, project):
     project.conftest(WAITS.replace("    status.end()", "    breakpoint()\n    status.end()"))
     screen = terminal()
