@@ -26,6 +26,7 @@ class ImageWork:
 
     Attributes:
         times: What has ended, in order.
+        used: The images that boxes were made from, each as ``reference@id``.
     """
 
     def __init__(self, tell: Callable[[str], None] = _nobody) -> None:
@@ -33,6 +34,7 @@ class ImageWork:
         self._tell = tell
         self._doing = ""
         self.times: list[ImageTime] = []
+        self.used: list[str] = []
 
     @contextmanager
     def waiting(self, image: str) -> Iterator[None]:

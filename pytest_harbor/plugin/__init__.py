@@ -16,6 +16,7 @@ from pytest_harbor.plugin import (
     changed,
     ci_report,
     collect,
+    dataset_lock,
     dataset_roots,
     defaults,
     engine,
@@ -83,6 +84,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_harbor.plugin.terminal import TrialReporter
 
     config.pluginmanager.register(TrialReporter(config), "harbor-reporter")
+    dataset_lock.register(config)
     numbers_at_end.register(config)
     if (earlier := options.settings(config).benchmark.regrade) is not None:
         from pytest_harbor.plugin.regrade import RegradeSummary

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from pytest_harbor.plugin.ini import absolute_path
 from pytest_harbor.plugin.option_values import non_empty
 
 
@@ -58,6 +59,14 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         "URL",
     ),
     (
+        "--harbor-locked",
+        "Run what an earlier job ran, with its datasets' tasks as they were pinned then; a run "
+        "that is not the same ends before its first trial and says what differs",
+        non_empty,
+        "string",
+        "JOB",
+    ),
+    (
         "--harbor-exclude-tasks",
         "Tasks to leave out of what --harbor-tasks keeps, repeatable, as there",
         non_empty,
@@ -80,6 +89,7 @@ class DatasetSettings(NamedTuple):
             unless paths stand beside them.
         base: Folder from which a dataset's relative path counts.
         registry_base: The same of the registry's.
+        locked: Folder of the job that this run is to be the same as.
     """
 
     asked: tuple[str, ...] = ()
@@ -89,6 +99,7 @@ class DatasetSettings(NamedTuple):
     is_of_line: bool = False
     base: Path = Path()
     registry_base: Path = Path()
+    locked: Path | None = None
 
 
 def dataset_settings(config: pytest.Config, value: Mapping[str, Any]) -> DatasetSettings:
@@ -101,6 +112,7 @@ def dataset_settings(config: pytest.Config, value: Mapping[str, Any]) -> Dataset
         config.getoption("harbor_dataset", None) is not None,
         _base(config, "harbor_dataset") if value["dataset"] else Path(),
         _base(config, "harbor_registry") if value["registry"] else Path(),
+        absolute_path(config, "harbor_locked", value["locked"]) if value["locked"] else None,
     )
 
 

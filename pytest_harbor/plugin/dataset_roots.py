@@ -39,8 +39,26 @@ NAME = "harbor-datasets"
 
 def register(config: pytest.Config) -> None:
     """Begin, where the run is of datasets."""
-    if settings(config).datasets.asked and not config.option.help:
+    if config.option.help:
+        return
+    is_handed = WORKER_INPUT in getattr(config, "workerinput", {})
+    if is_handed or settings(config).datasets.asked or _locked_datasets(config):
         config.pluginmanager.register(DatasetRoots(config), NAME)
+
+
+def _locked_datasets(config: pytest.Config) -> list[Dataset]:
+    """The datasets of the job that this run is to be the same as."""
+    path = settings(config).datasets.locked
+    if path is None or hasattr(config, "workerinput"):
+        return []
+    from pytest_harbor.dataset.dataset import dataset_of_json
+    from pytest_harbor.errors import OptionError
+    from pytest_harbor.trial.lock import read_lock
+
+    try:
+        return [dataset_of_json(one) for one in read_lock(path).conditions.datasets]
+    except (OptionError, DatasetError) as error:
+        raise pytest.UsageError(f"--harbor-locked: {error}") from None
 
 
 def task_folder(config: pytest.Config, nodeid: str) -> Path:
@@ -71,6 +89,15 @@ class DatasetRoots:
         """The tasks' folders by their ids."""
         return {
             printable(f"{label}/{task.name}/{CONFIG_FILE}"): Path(task.folder)
+            for label, tasks in self.roots
+            for task in tasks
+        }
+
+    @cached_property
+    def digests(self) -> dict[str, str]:
+        """The tasks' digests by their ids, as they were downloaded."""
+        return {
+            printable(f"{label}/{task.name}/{CONFIG_FILE}"): str(task.origin["digest"])
             for label, tasks in self.roots
             for task in tasks
         }
@@ -154,7 +181,7 @@ class DatasetRoots:
             # Whoever names a part of a dataset wants no other whole.
             self.datasets = [one for one in self.datasets if one.label in named.tasks]
         is_default = self._config.args_source is not self._config.ArgsSource.ARGS
-        if wanted.is_of_line and is_default:
+        if (wanted.is_of_line or not wanted.asked) and is_default:
             named.others = []
         self._args[:] = self._config.args[:] = named.others
         self._choose(cache, named)
@@ -214,9 +241,10 @@ def _resolved(config: pytest.Config, cache: Cache, tell: Any) -> list[Dataset]:
     wanted = settings(config).datasets
     place = parse_place(wanted.registry, wanted.registry_base)
     resolver = Resolver(cache, tell, place, _hub_maker(config), wanted.base)
+    locked = {one.asked: one for one in _locked_datasets(config)}
     found: dict[str, Dataset] = {}
-    for asked in wanted.asked:
-        dataset = resolver.resolve(asked)
+    for asked in wanted.asked or locked:
+        dataset = locked.get(asked) or resolver.resolve(asked)
         for note in dataset.notes:
             tell(f"warning: {note}")
         if (other := found.get(dataset.label)) is not None and other.tasks != dataset.tasks:

@@ -177,4 +177,6 @@ class TrialRecord:
                 f"[{f.phase}] {f.type}: {f.message}\n{f.traceback}" for f in result.faults
             )
             write_whole(self.path / "exception.txt", self.redactor.text(text) + "\n")
-        write_json(self.path / "result.json", result.to_json(config), self.redactor)
+        document = result.to_json(config)
+        document["pytest_harbor"]["boxes"] = list(dict.fromkeys(self.image_work.used))
+        write_json(self.path / "result.json", document, self.redactor)

@@ -100,6 +100,7 @@ class DockerEnvironment(NetworkedBox):
         capabilities.check(self._engine, self._spec)
         self._network.begin(deadline)
         image = self._image = self._ensure_image(deadline)
+        self._spec.image_work.used.append(f"{image.reference}@{image.id}")
         self._network.join(image.id, deadline)
         try:
             shell = self._start_with_a_shell(image)

@@ -1,0 +1,222 @@
+"""``lock.json`` of a job: what it ran, to the last digest, and what another run has otherwise.
+
+The form is Harbor's (``format/rewards-and-results.md``, section 9); what is ours alone
+stands under ``pytest_harbor``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_harbor.errors import OptionError
+
+LOCK_FILE = "lock.json"
+_SCHEMA = 3
+_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What is known of a run before its first trial.
+
+    Attributes:
+        versions: Of this package, pytest, Python and the engine.
+        options: What shapes a trial, as plain JSON without secrets.
+        datasets: Each with its pinned tasks.
+        digests: Digest of each item's task, by the item's id.
+    """
+
+    versions: Mapping[str, str]
+    options: Mapping[str, Any]
+    datasets: Sequence[Mapping[str, Any]]
+    digests: Mapping[str, str]
+
+    def as_json(self) -> dict[str, Any]:
+        """As it is written."""
+        return {
+            "versions": dict(self.versions),
+            "options": dict(self.options),
+            "datasets": [dict(one) for one in self.datasets],
+            "tasks": dict(self.digests),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class JobLock:
+    """An earlier job's lock, read.
+
+    Attributes:
+        name: The job's.
+        conditions: What was known before its first trial.
+        images: Of each item, the images of its boxes.
+        agents: Of each item, the agent's version.
+    """
+
+    name: str
+    conditions: Conditions
+    images: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    agents: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_lock(job: Path) -> JobLock:
+    """Read the lock of a job of ours.
+
+    Raises:
+        OptionError: There is none that can be read.
+    """
+    path = job / LOCK_FILE if job.name != LOCK_FILE else job
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))["pytest_harbor"]
+        conditions = Conditions(
+            known["versions"], known["options"], known["datasets"], known["tasks"]
+        )
+        seen = known.get("seen", {})
+        images = {item: one["images"] for item, one in seen.items()}
+        agents = {item: one["agent_version"] for item, one in seen.items()}
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise OptionError(f"{path}: not the lock of a job of pytest-harbor") from None
+    return JobLock(path.parent.name, conditions, images, agents)
+
+
+def lock_json(
+    conditions: Conditions, trials: Sequence[Mapping[str, Any]], workers: int = 1
+) -> dict[str, Any]:
+    """The content of ``lock.json``.
+
+    Args:
+        conditions: Of the run.
+        trials: Each trial's ``config.json``, with ``agent_version`` and ``images`` of its result.
+        workers: How many trials run at a time.
+    """
+    return {
+        "schema_version": _SCHEMA,
+        "created_at": datetime.now(UTC).isoformat(),
+        "harbor": {},
+        "n_concurrent_trials": workers,
+        "retry": {},
+        "trials": [_trial(trial, conditions) for trial in trials if _digest(trial)],
+        "pytest_harbor": {
+            **conditions.as_json(),
+            "seen": {
+                str(trial.get("item")): {
+                    "agent_version": trial.get("agent_version") or "",
+                    "images": trial.get("images") or [],
+                }
+                for trial in trials
+            },
+        },
+    }
+
+
+def _digest(trial: Mapping[str, Any]) -> str:
+    return str(trial.get("task_digest") or "")
+
+
+def _trial(trial: Mapping[str, Any], conditions: Conditions) -> dict[str, Any]:
+    """Harbor's lock of one trial."""
+    options = conditions.options
+    task = trial.get("task", {})
+    task_id = trial.get("task_id") or {}
+    kinds = {"git_url": "git", "org": "package"}
+    kind = next((kind for key, kind in kinds.items() if key in task_id), "local")
+    path = task_id.get("path") if kind == "git" else task.get("path")
+    agent = trial.get("agent", {})
+    return {
+        "schema_version": 2,
+        "task": {
+            "name": trial.get("task_name") or Path(str(path)).name,
+            "type": kind,
+            "digest": _digest(trial),
+            **({"path": path} if kind != "package" else {}),
+            **({"source": task["source"]} if task.get("source") else {}),
+            **{key: task_id[key] for key in ("git_url", "git_commit_id") if key in task_id},
+        },
+        "timeout_multiplier": options.get("timeout_multiplier", 1.0),
+        "agent": {"name": agent.get("name"), "model_name": agent.get("model_name")},
+        "environment": {"type": "docker"},
+        "verifier": {},
+    }
+
+
+def trials_of(job: Path) -> list[dict[str, Any]]:
+    """What the trials' own files say for :func:`lock_json`."""
+    found = []
+    for path in sorted(job.glob("*/config.json")):
+        with suppress(OSError, ValueError, TypeError, AttributeError):
+            config = json.loads(path.read_text(encoding="utf-8"))
+            result: dict[str, Any] = {}
+            with suppress(OSError, ValueError):
+                result = json.loads((path.parent / "result.json").read_text(encoding="utf-8"))
+            own = result.get("pytest_harbor") or {}
+            found.append({
+                **config,
+                "task_name": result.get("task_name"),
+                "task_id": result.get("task_id"),
+                "agent_version": (result.get("agent_info") or {}).get("version"),
+                "images": own.get("boxes") or [],
+            })  # fmt: skip
+    return found
+
+
+def differences(lock: JobLock, now: Conditions) -> list[str]:
+    """What a run has otherwise than a job had, a line each; empty: nothing."""
+    then = lock.conditions
+    lines = list(_differing("", then.versions, now.versions))
+    lines += _differing("option ", _flat(then.options), _flat(now.options))
+    asked = [[one["asked"] for one in datasets] for datasets in (then.datasets, now.datasets)]
+    if asked[0] != asked[1]:
+        lines.append(f"datasets: were {_listed(asked[0])}, are {_listed(asked[1])}")
+    gone = [item for item in then.digests if item not in now.digests]
+    new = [item for item in now.digests if item not in then.digests]
+    lines += [f"not run now: {_listed(gone)}"] if gone else []
+    lines += [f"not run then: {_listed(new)}"] if new else []
+    changed = [
+        item for item, digest in now.digests.items() if then.digests.get(item, digest) != digest
+    ]
+    tasks = list(dict.fromkeys(item.partition("::")[0] for item in changed))
+    return [*lines, f"tasks changed: {_listed(tasks)}"] if tasks else lines
+
+
+def seen_differences(lock: JobLock, trials: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What only showed in the trials: images and versions of agents that were others."""
+    lines = []
+    for trial in trials:
+        item = str(trial.get("item"))
+        then, now = lock.agents.get(item), trial.get("agent_version")
+        if then is not None and then != now:
+            lines.append(f"{item}: the agent's version was {then}, is {now}")
+        if lock.images.get(item) and trial.get("images") != lock.images[item]:
+            lines.append(
+                f"{item}: images were {_listed(lock.images[item])}, are "
+                f"{_listed(trial.get('images') or [])}"
+            )
+    return lines
+
+
+def _differing(what: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    for name in sorted({*then, *now}):
+        if then.get(name) != now.get(name):
+            yield f"{what}{name}: was {then.get(name)!r}, is {now.get(name)!r}"
+
+
+def _flat(options: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, Mapping):
+            flat |= _flat(value, f"{above}{name}.")
+        else:
+            flat[f"{above}{name}"] = value
+    return flat
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return (", ".join(map(str, names[:_SHOWN])) or "none") + more
