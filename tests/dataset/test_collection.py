@@ -217,15 +217,46 @@ def test_a_thousand_tasks_are_collected(project, make_task, repositories, monkey
 
 
 @pytest.mark.docker
-def test_a_trial_tells_where_its_task_came_from(pytester, bench, engine, repositories):
+def test_a_job_tells_where_its_tasks_came_from_and_can_be_had_again(
+    pytester, bench, engine, repositories
+):
     # Not the project of the other tests, whose trials never run.
     pytester.makeconftest("")
-    result = pytester.runpytest_subprocess(*BENCH, "-p", "no:hypothesispytest", HELLO)
-    result.assert_outcomes(passed=1)
+
+    def run(*args: object) -> pytest.RunResult:
+        return pytester.runpytest_subprocess("-p", "no:hypothesispytest", *args)
+
+    run(*BENCH, HELLO).assert_outcomes(passed=1)
     (path,) = Path(pytester.path, "jobs").glob("*/hello__*/result.json")
     found = json.loads(path.read_text())
     assert found["source"] == "bench"
     assert found["task_id"]["git_url"] == repositories.url("bench.git")
     assert found["task_id"]["path"] == "tasks/hello"
-    job = json.loads((path.parent.parent / "result.json").read_text())
-    assert list(job["stats"]["evals"]) == ["oracle__bench"]
+    job = path.parent.parent
+    groups = json.loads((job / "result.json").read_text())["stats"]["evals"]
+    assert list(groups) == ["oracle__bench"]
+
+    resumed = run(*BENCH, HELLO, f"--harbor-resume={job}")
+    resumed.assert_outcomes(passed=1)
+    assert len(list(job.glob("hello__*"))) == 1
+
+    Path(pytester.path, "registry.json").unlink()
+    same = run(f"--harbor-locked={job}", HELLO)
+    same.assert_outcomes(passed=1)
+    same.stdout.fnmatch_lines(["the same tasks, options, versions, agents and images"])
+    other = run(f"--harbor-locked={job}", "--harbor-attempts=2", "bench@1.0/other")
+    assert other.ret == pytest.ExitCode.USAGE_ERROR
+    other.stdout.fnmatch_lines(
+        [
+            f"*this run is not the same as {job.name}:",
+            "  option attempts: was 1, is 2",
+            f"  not run now: {HELLO}",
+            "  not run then: bench@1.0/other/task.toml::oracle?1?, bench@1.0/other/*",
+        ]
+    )
+
+
+def test_a_lock_that_is_not_there_is_a_usage_error(project):
+    result = project.run("--harbor-locked=jobs/none")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--harbor-locked: *jobs/none/lock.json: cannot be read: *"])

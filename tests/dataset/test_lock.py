@@ -1,0 +1,113 @@
+"""A job's lock: what it holds, and what another run is told of."""
+
+import json
+
+import pytest
+
+from pytest_harbor.errors import OptionError
+from pytest_harbor.trial.lock import (
+    Conditions,
+    differences,
+    lock_json,
+    read_lock,
+    seen_differences,
+)
+
+DIGEST = "sha256:" + "1" * 64
+ITEM = "bench@1.0/hello/task.toml::oracle"
+TRIAL = {
+    "item": ITEM,
+    "task_digest": DIGEST,
+    "task_name": "acme/hello",
+    "task": {"path": "/cache/hello", "source": "bench"},
+    "agent": {"name": "oracle", "model_name": None},
+    "agent_version": "1.0",
+    "images": ["x@sha256:1"],
+}
+
+
+def _conditions(**changed):
+    usual = {
+        "versions": {"engine": "docker 1"},
+        "options": {"agents": ["oracle"], "network": {"mode": "public"}},
+        "datasets": [{"asked": "bench@1.0"}],
+        "digests": {ITEM: DIGEST},
+    }
+    return Conditions(**{**usual, **changed})
+
+
+@pytest.fixture
+def lock(tmp_path):
+    """Write a lock and read it again."""
+    (tmp_path / "lock.json").write_text(json.dumps(lock_json(_conditions(), [TRIAL])))
+    return read_lock(tmp_path)
+
+
+def test_the_same_run_differs_in_nothing(lock):
+    assert differences(lock, _conditions()) == []
+    assert seen_differences(lock, [TRIAL]) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"versions": {"engine": "docker 2"}}, "engine: was 'docker 1', is 'docker 2'"),
+        (
+            {"options": {"agents": ["oracle"], "network": {"mode": "no-network"}}},
+            "option network.mode: was 'public', is 'no-network'",
+        ),
+        (
+            {"options": {"network": {"mode": "public"}}},
+            "option agents: was ['oracle'], is None",
+        ),
+        ({"datasets": []}, "datasets: were bench@1.0, are none"),
+        ({"digests": {}}, f"not run now: {ITEM}"),
+        ({"digests": {ITEM: DIGEST, "x::nop": DIGEST}}, "not run then: x::nop"),
+        ({"digests": {ITEM: "sha256:2"}}, "tasks changed: bench@1.0/hello/task.toml"),
+    ],
+)
+def test_each_difference_is_one_line(lock, changed, said):
+    assert differences(lock, _conditions(**changed)) == [said]
+
+
+def test_what_shows_in_trials_alone_is_told_afterwards(lock):
+    trial = {**TRIAL, "agent_version": "2.0", "images": ["x@sha256:2"]}
+    assert seen_differences(lock, [trial]) == [
+        f"{ITEM}: the agent's version was 1.0, is 2.0",
+        f"{ITEM}: images were x@sha256:1, are x@sha256:2",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("task_id", "expected"),
+    [
+        ({"path": "/cache/hello"}, {"type": "local", "path": "/cache/hello"}),
+        (
+            {"git_url": "https://a.example/b", "git_commit_id": "0" * 40, "path": "tasks/hello"},
+            {
+                "type": "git",
+                "path": "tasks/hello",
+                "git_url": "https://a.example/b",
+                "git_commit_id": "0" * 40,
+            },
+        ),
+        ({"org": "acme", "name": "hello", "ref": DIGEST}, {"type": "package"}),
+    ],
+)
+def test_trials_have_harbors_form(task_id, expected):
+    (trial,) = lock_json(_conditions(), [{**TRIAL, "task_id": task_id}])["trials"]
+    assert trial["task"] == {
+        "name": "acme/hello",
+        "digest": DIGEST,
+        "source": "bench",
+        **expected,
+    }
+    assert trial["agent"] == {"name": "oracle", "model_name": None}
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"trials": []}'])
+def test_what_is_no_lock_of_ours_is_told(tmp_path, text):
+    if text is not None:
+        (tmp_path / "lock.json").write_text(text)
+    with pytest.raises(OptionError, match=r"lock\.json: "):
+        read_lock(tmp_path)
