@@ -73,8 +73,10 @@ def identity(result: Mapping[str, Any], config: Mapping[str, Any], folder: Path)
     model = mapping(agent.get("model_info"))
     parts = [text(model.get("provider")), text(model.get("name"))]
     task = mapping(config.get("task"))
-    # First the folder on this machine: the other may be a path in a repository.
-    path = text(task.get("path"), 1000) or text(mapping(result.get("task_id")).get("path"), 1000)
+    task_id = mapping(result.get("task_id"))
+    # Of a task out of git, this is a path in its repository.
+    place = None if "git_url" in task_id else task_id.get("path")
+    path = text(place, 1000) or text(task.get("path"), 1000)
     own = mapping(result.get("pytest_harbor"))
     return {
         "task": text(result.get("task_name"))
