@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_harbor.dataset.hub import Hub
 
 _AT_ONCE = 8
+_TELL_EVERY_SEC = 3.0
 _LFS_START = b"version https://git-lfs.github.com/spec/v1\n"
 
 
@@ -56,6 +58,9 @@ class Fetcher:
         self._cache = cache
         self._progress = progress
         self._hub = hub
+        self._label = ""
+        self._done, self._wanted = 0, 0
+        self._told = time.monotonic()
 
     def fetch(self, sources: Iterable[TaskSource], label: str) -> dict[TaskSource, FetchedTask]:
         """Have each task on the disk.
@@ -86,6 +91,7 @@ class Fetcher:
         found: dict[TaskSource, FetchedTask],
     ) -> None:
         self._progress(f"{label}: {total} tasks, {len(missing)} to download")
+        self._label, self._done, self._wanted = label, 0, len(missing)
         of_git = [one for one in missing if isinstance(one, GitTask)]
         of_git.sort(key=lambda one: one.group)
         for _, group in groupby(of_git, key=lambda one: one.group):
@@ -134,7 +140,7 @@ class Fetcher:
             raise
         except (DatasetError, TaskFormatError) as error:
             return FetchedTask(None, str(error))
-        return FetchedTask(self._cache.keep(task, draft, digest))
+        return self._kept(task, draft, digest)
 
     def _tell_of_lfs(self, folder: Path, flat: Mapping[str, Entry], what: str) -> None:
         pointers = [
@@ -173,7 +179,15 @@ class Fetcher:
             raise
         except (DatasetError, TaskFormatError) as error:
             return FetchedTask(None, str(error))
-        return FetchedTask(self._cache.keep(task, place / task.key, digest))
+        return self._kept(task, place / task.key, digest)
+
+    def _kept(self, task: GitTask | HubTask, draft: Path, digest: str) -> FetchedTask:
+        found = FetchedTask(self._cache.keep(task, draft, digest))
+        self._done += 1
+        if time.monotonic() - self._told > _TELL_EVERY_SEC:
+            self._told = time.monotonic()
+            self._progress(f"{self._label}: {self._done} of {self._wanted}")
+        return found
 
 
 def _checked_folder(source: FolderTask) -> FetchedTask:

@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from pytest_harbor.dataset.git import resolve_ref
 from pytest_harbor.dataset.hub import Hub
 from pytest_harbor.dataset.place import parse_place
 from pytest_harbor.dataset.resolve import Resolver
+from pytest_harbor.dataset.source import GitTask
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 from tests.dataset.conftest import content_of, git, git_backend
 
@@ -325,6 +328,32 @@ def test_a_download_that_is_cut_off_leaves_nothing_that_looks_whole(
     assert download.cache.entries() == []
     assert list((download.cache.root / "tmp").iterdir()) == []
     assert all(one.task for one in download.fetch(url).values())
+
+
+def test_runs_at_the_same_time_wait_for_each_other(download, source, repositories, cache):
+    commit = repositories.make("bench.git", source)
+    url = repositories.url("bench.git")
+    group = GitTask(url, commit, ".").group
+    with ThreadPoolExecutor(1) as pool:
+        with cache.lock(group, print):
+            running = pool.submit(download.fetch, f"{url}@{commit}")
+            while not any("waiting for it" in line for line in download.told):
+                time.sleep(0.02)
+            assert cache.entries() == []
+        assert list(running.result()) == ["hello", "other"]
+
+
+def test_a_long_download_tells_how_far_it_is(download, source, repositories, monkeypatch):
+    monkeypatch.setattr(fetch_module, "_TELL_EVERY_SEC", -1.0)
+    repositories.make("bench.git", source)
+    download.fetch(repositories.url("bench.git"))
+    assert [line.rpartition(": ")[2] for line in download.told] == [
+        "2 tasks, 2 to download",
+        "2 tasks",
+        "1 of 2",
+        "2 of 2",
+        "downloaded",
+    ]
 
 
 _KILLED = """
