@@ -527,7 +527,7 @@ def test_kept_project_outlives_stop_and_sweeps(make_project: MakeProject, engine
     box = make_project(f"services:\n  {main}\n{SIDECAR}volumes: {{data: {{}}}}\n")
     box.start(timeout_sec=120)
     project = project_of(box)
-    text = box.keep()
+    text = str(box.keep())
     box.stop()
     remove_run(engine, engine.run_id)
     left = left_of(engine, project)

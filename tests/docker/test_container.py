@@ -1,5 +1,6 @@
 """How a container comes, what it is given, and how it goes."""
 
+import json
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine, capabilities
+from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.errors import (
     EnvironmentLostError,
     EnvironmentStartError,
@@ -206,13 +208,16 @@ def test_a_kept_container_survives_the_stop(make_box: MakeBox):
     box = make_box(name_hint="keep me")
     box.start()
     box.write("/mine", "1")
-    words = box.keep()
-    assert box.keep() == words
+    kept = box.keep()
+    assert box.keep() == kept
     box.stop()
     assert inspect(box)["State"]["Running"]
-    assert f"docker exec -it {box.name} sh" in words
-    assert f"docker rm -f -v {box.name}" in words
-    assert box._engine.run_id in words
+    assert kept.is_running
+    assert kept.enter() == f"docker exec -it --workdir / {box.name} bash"
+    assert kept.enter("me too").startswith("docker exec -it --user 'me too' --workdir")
+    assert f"docker rm -f -v {box.name}" in str(kept)
+    assert kept.run_id == box._engine.run_id
+    assert KeptBox.parse(json.loads(json.dumps(kept.to_json()))) == kept
     with pytest.raises(EnvironmentLostError):
         box.exec(["true"])
     box._engine.api.remove_container(box.name, force=True)

@@ -370,7 +370,7 @@ def test_a_kept_box_keeps_its_gateway_and_is_told_how_to_go(
 ) -> None:
     box = make_box(network=(LISTED, CLOSED), uplink=server.network)
     box.start()
-    told = box.keep()
+    told = str(box.keep())
     box.stop()
     remove = next(line for line in told.splitlines() if line.startswith("remove:"))
     words = remove.partition(":")[2].split()

@@ -190,7 +190,7 @@ def test_failed_environment_is_kept_and_told(make_task, run_tasks, engine):
     make_task("bad", test="#!/bin/bash\necho 0 > /logs/verifier/reward.txt\n")
     ran = run_tasks("tasks", "--harbor-keep=failed")
     ran.run.assert_outcomes(passed=1, failed=1)
-    ran.run.stdout.fnmatch_lines(["enter:*docker exec -it *", "remove:*docker rm *"])
+    ran.run.stdout.fnmatch_lines(["enter:*docker exec -it *", "remove:* -m pytest_harbor remove *"])
     run_id = ran.folder("bad").parent.name.rpartition("__")[2]
     kept = [name for name in left_of(engine, run_id) if name.startswith("/")]
     try:
