@@ -411,9 +411,9 @@ def test_options_are_listed_with_their_ini_twins(project):
 
 
 def test_an_option_that_is_not_built_is_refused(project):
-    result = project.run("--harbor-resume")
+    result = project.run("--harbor-not-built")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*unrecognized arguments: --harbor-resume*"])
+    result.stderr.fnmatch_lines(["*unrecognized arguments: --harbor-not-built*"])
 
 
 @pytest.mark.parametrize(

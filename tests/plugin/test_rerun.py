@@ -194,7 +194,20 @@ def test_it_runs_one_trial_in_the_same_way(
     assert shell(command, below) == [[seen, command]]
 
 
-@pytest.mark.parametrize("has_ini", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.parametrize("has_ini", [True, False])
+def test_a_configuration_in_the_task_is_outranked(
+    item: Given, make_task: Any, pytester: pytest.Pytester, has_ini: bool
+) -> None:
+    (make_task() / "pytest.ini").write_text("[pytest]\n")
+    if has_ini:
+        pytester.makeini("[pytest]\n")
+    words = ["--config-file=tox.ini"]
+    without = [f"--config-file={os.devnull}", "--confcutdir=.", "--rootdir=."]
+    assert words_again(item())[2:] == (words if has_ini else without)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("has_ini", [True, False])
 def test_a_configuration_in_the_task_does_not_mislead_it(
     make_task: Any, pytester: pytest.Pytester, has_ini: bool
 ) -> None:

@@ -31,7 +31,6 @@ SEPARATE = """\
 artifacts = ['/app/out.txt']
 [verifier]
 environment_mode = 'separate'
-env = {KEY = '${MY_KEY}'}
 """
 SHARED = """\
 =version = '1.0'
@@ -82,51 +81,27 @@ def commands(text: str, task: str) -> dict[str, list[str]]:
     return found
 
 
-def test_kept_boxes_are_entered_graded_again_and_removed(
+def test_a_kept_box_is_entered_graded_again_and_removed(
     make_task: Any, run_tasks: Any, pytester: pytest.Pytester, engine: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setenv("MY_KEY", "s3cr3t-value")
-    agent = ["--harbor-agent-command=echo ok > /tmp/out.txt"]
-    shared = make_task("my shared", toml=SHARED, test=FAILS)
-    make_task("apart", toml=SEPARATE, test=FAILS)
-    ran = run_tasks("tasks", *agent, "--harbor-keep", "-p", "no:randomly")
-    run_id = ran.folder("apart").parent.name.rpartition("__")[2]
-    before = left_of(engine, run_id)
-    try:
-        assert "s3cr3t" not in ran.text
-        first, second = commands(ran.text, "my-shared"), commands(ran.text, "apart")
-        assert (len(first["enter"]), len(second["enter"])) == (1, 2)
-        assert "pwd=/app daemon ok" in at_terminal(
-            first["enter"][0], 'echo "pwd=$(pwd) $(id -un) $(cat /tmp/out.txt)"\nexit\n'
-        )
-
-        make_task.write(shared, "tests/test.sh", PASSES)
-        graded = shell(first["verify"][0], pytester.path)
-        assert "now [REDACTED] by www-data" in graded.stdout, graded
-        assert "reward 1 reaches the threshold 1" in graded.stdout
-        assert graded.returncode == 0
-        (reward,) = ran.folder("my shared").glob("verifier-again-1/verifier/reward.txt")
-        assert reward.read_text() == "1\n"
-
-        removed = shell(first["remove"][0], pytester.path)
-        assert removed.returncode == 0, removed.stderr
-        gone = [name for name in before if name not in left_of(engine, run_id)]
-        assert len(gone) == 1
-        assert "my-shared" in gone[0]
-
-        graded = shell(second["verify"][0], pytester.path)
-        assert "reward 0 is below the threshold 1" in graded.stdout, graded
-        assert graded.returncode == 1
-    finally:
-        removed = shell(
-            f"{sys.executable} -m pytest_harbor remove jobs/{ran.folder('apart').parent.name}",
-            pytester.path,
-        )
+    task = make_task("my task", toml=SHARED, test=FAILS)
+    ran = run_tasks("tasks", "--harbor-agent-command=echo ok > /tmp/out.txt", "--harbor-keep")
+    assert "s3cr3t" not in ran.text
+    found = commands(ran.text, "my-task")
+    assert "pwd=/app daemon ok" in at_terminal(
+        found["enter"][0], 'echo "pwd=$(pwd) $(id -un) $(cat /tmp/out.txt)"\nexit\n'
+    )
+    make_task.write(task, "tests/test.sh", PASSES)
+    graded = shell(found["verify"][0], pytester.path)
+    assert "now [REDACTED] by www-data" in graded.stdout, graded
+    assert "reward 1 reaches the threshold 1" in graded.stdout
+    assert graded.returncode == 0
+    (reward,) = ran.folder("my task").glob("verifier-again-1/verifier/reward.txt")
+    assert reward.read_text() == "1\n"
+    removed = shell(found["remove"][0], pytester.path)
     assert removed.returncode == 0, removed.stderr
-    assert left_of(engine, run_id) == []
-    gone = shell(second["verify"][0], pytester.path)
-    assert gone.returncode == 4
-    assert "no environment of this trial or job is kept" in gone.stderr
+    assert left_of(engine, ran.folder("my task").parent.name.rpartition("__")[2]) == []
 
 
 GATED = """\
@@ -156,11 +131,13 @@ def test_a_removed_trial_takes_nothing_from_another(
     for name in ("one", "two"):
         make_task.write(steps, f"steps/{name}/instruction.md", "Do it.")
         make_task.write(steps, f"steps/{name}/tests/test.sh", FAILS.replace("$KEY", name))
+    make_task("e", toml=SEPARATE, test=FAILS)
     ran = run_tasks("tasks", "--harbor-agent=nop", "--harbor-keep", "-p", "no:randomly")
     run_id = ran.folder("a").parent.name.rpartition("__")[2]
-    for name, boxes in (("c", 1), ("d", 1), ("a", 1), ("b", 1)):
+    sizes = {"c": 4, "d": 1, "e": 2, "a": 3}
+    for name in ("c", "d", "e", "a", "b"):
         found = commands(ran.text, name)
-        assert len(found["kept"]) == boxes
+        assert len(found["enter"]) == len(found["kept"]) == (2 if name == "e" else 1)
         graded = shell(found["verify"][0], pytester.path)
         assert graded.returncode == 1, graded
         assert ("key=two" if name == "d" else "key=") in graded.stdout
@@ -171,8 +148,11 @@ def test_a_removed_trial_takes_nothing_from_another(
         left = left_of(engine, run_id)
         if name != "b":
             assert set(guards) < set(left)
-            assert len([one for one in before if one not in left]) == {"c": 4, "d": 1, "a": 3}[name]
+            assert len([one for one in before if one not in left]) == sizes[name]
     assert left == []
+    gone = shell(found["verify"][0], pytester.path)
+    assert gone.returncode == 4
+    assert "no environment of this trial or job is kept" in gone.stderr
 
 
 # --- the debugger
@@ -288,6 +268,49 @@ def without_a_worker(process: subprocess.Popen[bytes]) -> None:
         os.kill(int(child), signal.SIGKILL)
 
 
+class Reader(threading.Thread):
+    """Reads a project's jobs again and again, as people's scripts and the reports do.
+
+    Attributes:
+        torn: Files that were no JSON, and what went wrong.
+        seen: How many trials were unfinished, and how many done, at a time.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(daemon=True)
+        self._folder = folder
+        self._ended = threading.Event()
+        self.torn: list[str] = []
+        self.seen: set[tuple[int, int]] = set()
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            for job in self._folder.glob("jobs/*"):
+                self._read(job)
+
+    def _read(self, job: Path) -> None:
+        # Unlike pathlib's, this walk goes on where a folder was moved meanwhile.
+        walked = (Path(base, name) for base, _, names in os.walk(job) for name in names)
+        for file in (one for one in walked if one.suffix == ".json"):
+            try:
+                json.loads(file.read_text())
+            except FileNotFoundError:
+                continue
+            except ValueError as error:
+                self.torn.append(f"{file}: {error}")
+        if (job / "config.json").exists():
+            found = read_job(job)
+            list(status_lines(found))
+            states = [row["outcome"] for row in report_data(found, found.trials)["trials"]]
+            there = [one for one in found.trials if one.folder and one.folder.exists()]
+            self.torn += [str(one.problems) for one in there if one.problems]
+            self.seen.add((states.count("unfinished"), states.count("passed")))
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join(60)
+
+
 WAITS = "#!/bin/bash\necho ok > /app/out.txt\nsleep $WAIT\n"
 
 
@@ -311,8 +334,13 @@ def test_a_job_that_ended_early_is_gone_on_with(
     earlier = json.loads((job / "result.json").read_text())
     if how is killed:
         assert "was cut off, in the phase agent" in "\n".join(status_lines(read_job(job)))
-    monkeypatch.setenv("WAIT", "0")
-    ran = run_tasks("tasks", "-p", "no:randomly", "--harbor-resume")
+    monkeypatch.setenv("WAIT", "0.3")
+    reader = Reader(pytester.path)
+    reader.start()
+    try:
+        ran = run_tasks("tasks", "-p", "no:randomly", "--harbor-resume")
+    finally:
+        reader.end()
     ran.run.assert_outcomes(passed=2, failed=1)
     ran.run.stdout.fnmatch_lines(
         ["reward 0 is below the threshold 1", f"from job {job.name} (resumed)*", "key="]
@@ -323,58 +351,5 @@ def test_a_job_that_ended_early_is_gone_on_with(
     assert content["id"] == earlier["id"]
     assert content["n_total_trials"] == content["stats"]["n_completed_trials"] == 3
     assert content["finished_at"]
-
-
-class Reader(threading.Thread):
-    """Reads a project's jobs again and again, as people's scripts and the reports do.
-
-    Attributes:
-        torn: Files that were no JSON, and what went wrong.
-        seen: How many trials were unfinished, and how many done, at a time.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(daemon=True)
-        self._folder = folder
-        self._ended = threading.Event()
-        self.torn: list[str] = []
-        self.seen: set[tuple[int, int]] = set()
-
-    def run(self) -> None:
-        while not self._ended.is_set():
-            for job in self._folder.glob("jobs/*"):
-                self._read(job)
-
-    def _read(self, job: Path) -> None:
-        for file in job.rglob("*.json"):
-            try:
-                json.loads(file.read_text())
-            except FileNotFoundError:
-                continue
-            except ValueError as error:
-                self.torn.append(f"{file}: {error}")
-        if (job / "config.json").exists():
-            found = read_job(job)
-            list(status_lines(found))
-            states = [row["outcome"] for row in report_data(found, found.trials)["trials"]]
-            self.torn += [str(one.problems) for one in found.trials if one.problems]
-            self.seen.add((states.count("unfinished"), states.count("passed")))
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join(60)
-
-
-def test_a_job_is_read_while_it_runs(
-    make_task: Any, run_tasks: Any, pytester: pytest.Pytester
-) -> None:
-    for name in ("a", "b", "c"):
-        make_task(name)
-    reader = Reader(pytester.path)
-    reader.start()
-    try:
-        run_tasks("tasks").run.assert_outcomes(passed=3)
-    finally:
-        reader.end()
     assert reader.torn == []
-    assert {(1, number) for number in range(3)} & reader.seen
+    assert (1, 1) in reader.seen
