@@ -24,7 +24,7 @@ _CONFIG_FILES = (
 _OF_THE_WHOLE_RUN = frozenset({
     "harbor_tasks", "harbor_exclude_tasks", "harbor_changed_since", "harbor_resume",
     "harbor_html", "harbor_csv", "harbor_jsonl", "harbor_json", "harbor_baseline",
-    "harbor_annotations", "harbor_summary", "harbor_progress", "harbor_metric",
+    "harbor_annotations", "harbor_locked", "harbor_summary", "harbor_progress", "harbor_metric",
 })  # fmt: skip
 
 

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from pytest_harbor.dataset.digest import task_digest
+from pytest_harbor.plugin.options import settings
+from pytest_harbor.plugin.resume import shaping_options
 from tests.dataset.conftest import HubData, git
 from tests.plugin.conftest import Project
 
@@ -260,3 +263,27 @@ def test_a_lock_that_is_not_there_is_a_usage_error(project):
     result = project.run("--harbor-locked=jobs/none")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--harbor-locked: *jobs/none/lock.json: cannot be read: *"])
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_job_of_a_dataset_is_gone_on_with(project, bench, cache, pytester, changed):
+    job = project.path / "jobs/2026-01-05__10-00-00__1a2b3c4d"
+    options = shaping_options(settings(pytester.parseconfig(*BENCH)))
+    digest = "another" if changed else task_digest(bench / "tasks/hello")
+    told = {"agent": "oracle", "category": "reward", "reward": 1}
+    files = {
+        "config.json": {"pytest_harbor": {"options": options}},
+        "hello__aaaaaaa/result.json": {
+            "config": {"item": HELLO, "task_digest": digest},
+            "pytest_harbor": {"category": "reward"},
+        },
+        "hello__aaaaaaa/outcome.json": {"outcome": "passed", "properties": told},
+    }
+    for name, content in files.items():
+        (job / name).parent.mkdir(parents=True, exist_ok=True)
+        (job / name).write_text(json.dumps(content))
+    result = project.run(*BENCH, HELLO, "--harbor-resume")
+    if changed:
+        result.stdout.fnmatch_lines(["*changed since * ran: *hello. *"])
+    else:
+        result.assert_outcomes(passed=1)
