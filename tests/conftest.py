@@ -162,7 +162,6 @@ OTHER_PLUGINS = (
     "pytest-teamcity",
     "pytest_jsonreport",
     "randomly",
-    "rerunfailures",
 )
 """Plugins that are there for the tests in ``ecosystem/``, by their entry points."""
 
