@@ -271,7 +271,10 @@ class Environment(ABC):
         """Start one command, as :meth:`exec` does, and talk to it; close it in any case.
 
         Args:
-            command, user, cwd, env: See :meth:`exec`.
+            command: See :meth:`exec`.
+            user: See :meth:`exec`.
+            cwd: See :meth:`exec`.
+            env: See :meth:`exec`.
             stderr: Takes the whole of standard error as it comes, from another thread.
 
         Raises:

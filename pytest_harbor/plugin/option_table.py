@@ -375,14 +375,6 @@ OPTIONS = (
         "auto|on|off",
     ),
     Option(
-        "--harbor-progress",
-        "Whether a terminal shows which trials run and where each is: auto (not in CI, not with "
-        "-qq or -s), on or off (default: auto)",
-        gateway_choice,
-        "string",
-        "auto|on|off",
-    ),
-    Option(
         "--harbor-keep",
         "Keep the environments of failed trials, or of all, and print how to enter and remove them",
         keep_choice,
