@@ -202,6 +202,8 @@ class GatewayAccess(ModelAccess):
         elif verdict.kind == "limit":
             error = AgentModelLimitError(f"{verdict.reason}, and the agent was ended")
             phases.add_fault(work, "agent", error)
+            # The reason comes first: a tool's exit status follows from it.
+            work.faults.insert(0, work.faults.pop())
 
     def close(self) -> None:
         """End the calls that are under way; the token is worth nothing from now on."""
