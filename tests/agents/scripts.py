@@ -45,7 +45,7 @@ SCRIPTS: Mapping[str, tuple[str, list[Any]]] = {
     "opencode": ("anthropic/claude-m", [with_tool("bash", command=WORK, description="w")] * 2),
     "aider": ("openai/m", [Turn("I write it.\n\nout.txt\n```\nok\n```\n")]),
     "goose": ("openai/m", [with_tool("shell", command=WORK)] * 2),
-    "openhands": ("openai/m", [with_tool("terminal", command=WORK)] * 2),
+    "openhands": ("openai/m", [with_tool("terminal", command=WORK, security_risk="LOW")] * 2),
 }
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_harbor.plugin.benchmark_options import BenchmarkSettings
 from pytest_harbor.plugin.network_options import NetworkSettings
 from pytest_harbor.plugin.options import Settings, settings
 from pytest_harbor.task.overrides import TaskOverrides
@@ -62,7 +63,9 @@ def test_defaults(resolved, project):
         max_tokens=None,
         max_cost_usd=None,
         prices=None,
+        benchmark=BenchmarkSettings(retries=0),  # as the suite's conftest.py has it
     )
+    assert BenchmarkSettings().retries == 2
     with pytest.raises(dataclasses.FrozenInstanceError):
         found.attempts = 2
 

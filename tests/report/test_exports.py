@@ -152,7 +152,7 @@ def test_the_command_refuses_in_a_sentence(
     assert command(tmp_path / "nowhere", "-o", tmp_path / "r.html") == 4
     assert "expected a job's folder, found nothing" in capsys.readouterr().err
     job.trial()
-    assert command(job.path) == 4
-    assert "name a file with -o" in capsys.readouterr().err
+    assert command(job.path) == 0
+    assert "1 of 1 trials done" in capsys.readouterr().out
     assert command(job.path, "--baseline", job.path.parent) == 4
     assert "it holds jobs" in capsys.readouterr().err
