@@ -13,6 +13,7 @@ ENTRY = CliEntry(
         "sweagent",
         packages=("git",),
         python=((3, 11), (3, 14)),
+        more=("litellm[mcp]",),  # without it, some versions of LiteLLM call no tools
         repository="https://github.com/SWE-agent/SWE-agent.git",
     ),
     binary="sweagent",
