@@ -22,11 +22,11 @@ LONG = {"wildcard", "addresses", "endpoints", "compose-tightened", "sidecar-exac
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
+        if Path(__file__).parent not in item.path.parents:
+            continue
         if getattr(item, "callspec", None) and item.callspec.params.get("case") in LONG:
             item.add_marker(pytest.mark.long)
-        if Path(__file__).parent in item.path.parents and {"lab", "outcome_of"} & {
-            *item.fixturenames
-        }:
+        if {"lab", "outcome_of"} & {*item.fixturenames}:
             item.add_marker(pytest.mark.docker)
 
 
