@@ -17,6 +17,19 @@ if TYPE_CHECKING:
     from pytest_harbor.result.trial import TrialResult
 
 
+class Failed(pytest.fail.Exception, AssertionError):  # type: ignore[misc, name-defined]
+    """A trial that came to an end and did not pass.
+
+    Editors take an exception that is no ``AssertionError`` for an error of the test itself.
+    """
+
+    __module__ = "builtins"  # as pytest's own, whose short name people see
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.pytrace = False
+
+
 def environments_of(item: pytest.Item) -> list[Environment]:
     """What was made for the trial of an item, the agent's environment first."""
     item_trial = item.stash.get(ITEM_TRIAL, None)
@@ -42,7 +55,7 @@ def report(
         _report_steps(request.getfixturevalue("subtests"), item, result)
     passed, text = told(item, result)
     if not passed:
-        pytest.fail(text, pytrace=False)
+        raise Failed(text)
     if text:
         item.add_report_section("call", "harbor", text)
 
