@@ -251,6 +251,8 @@ class TaskFile(AboveTask, pytest.Module):
         reasons = [answer for answer in answers if isinstance(answer, str)]
         self.extra_keyword_matches.update(labels.keywords(self.task))
         trials = self._made_by_pytest()
+        # One name for all tasks would keep them together for plugins that order by module.
+        self.obj.__name__ = self.nodeid
         for item in trials:
             if reasons:
                 item.add_marker(pytest.mark.skip(reason="; ".join(reasons)))
