@@ -308,7 +308,8 @@ def _started(
     try:
         process = subprocess.Popen(
             ["git", *arguments],
-            cwd=cwd,
+            # Not where the run was started: a repository there has settings and remotes.
+            cwd=cwd or os.sep,
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,

@@ -119,6 +119,20 @@ def test_refs_are_tags_branches_and_commits_and_nothing_that_ends_alike(source, 
         resolve_ref(url, "--upload-pack=x")
 
 
+def test_the_repository_that_a_run_is_started_in_has_no_say(
+    source, repositories, tmp_path, monkeypatch
+):
+    commit = repositories.make("bench.git", source)
+    url = repositories.url("bench.git")
+    here = tmp_path / "project"
+    here.mkdir()
+    git("init", "-q", cwd=here)
+    git("remote", "add", "origin", "file:///nowhere/else.git", cwd=here)
+    git("config", "url.file:///nowhere/.insteadOf", url, cwd=here)
+    monkeypatch.chdir(here)
+    assert resolve_ref(url, "main") == commit
+
+
 def test_a_folder_of_the_repository_may_be_named(download, source, repositories, make_task):
     make_task("source/sets/small/a")
     repositories.make("bench.git", source)
