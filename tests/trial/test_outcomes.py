@@ -158,6 +158,7 @@ def test_files_of_a_job(make_task, run_tasks, pytester):
     (job,) = pytester.path.glob("jobs/*")
     assert {path.name for path in job.iterdir()} == {
         "config.json",
+        "lock.json",
         "result.json",
         ran.folder().name,
     }
