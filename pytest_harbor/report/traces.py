@@ -15,6 +15,7 @@ from pytest_harbor.report.data import outcome, plain
 from pytest_harbor.report.detail import instruction_of
 from pytest_harbor.report.files import (
     UnreadableError,
+    files_below,
     read_object,
     subfolders,
     unlinked,
@@ -66,6 +67,7 @@ def trace(trial: Trial, example: int) -> dict[str, Any]:
         "completion": completion,
         "reward": trial.score if trial.counts else None,
         "metrics": dict(trial.rewards),
+        "artifacts": list(_artifacts(trial)),
         "info": _info(trial),
         "error": _error(fault, trial.fault_message) if fault else None,
         "timing": _timing(trial),
@@ -124,11 +126,30 @@ def _messages(trial: Trial) -> tuple[list[Message], list[Message]]:
     return prompt, [] if first is None else said[first:]
 
 
-def _trajectories(trial: Trial) -> Iterator[Sequence[Any]]:
+def _artifacts(trial: Trial) -> Iterator[str]:
+    """Paths of the files that were brought home, from the trial's folder."""
+    for folder, prefix in _folders(trial):
+        try:
+            found, _ = files_below(unlinked(folder / "artifacts"))
+        except UnreadableError:
+            continue
+        for one in found:
+            if one.kind == "file" and one.path != "manifest.json":
+                yield f"{prefix}artifacts/{one.path}"
+
+
+def _folders(trial: Trial) -> Iterator[tuple[Path, str]]:
+    """The trial's folder and those of its steps, each with its path in the former."""
     if trial.folder is None:
         return
+    yield trial.folder, ""
     steps = unlinked(trial.folder / "steps")
-    for folder in (trial.folder, *(steps / name for name in subfolders(steps))):
+    for name in subfolders(steps):
+        yield steps / name, f"steps/{name}/"
+
+
+def _trajectories(trial: Trial) -> Iterator[Sequence[Any]]:
+    for folder, _ in _folders(trial):
         try:
             path = unlinked(folder / "agent") / TRAJECTORY
             yield items(read_object(path, MAX_TRAJECTORY_BYTES).get("steps"))

@@ -116,6 +116,13 @@ def test_a_trace_of_a_task_with_steps_has_those_of_all(job: Any) -> None:
     assert [one["content"] for one in line["completion"]] == ["ok", "two", "ok"]
 
 
+def test_a_trace_names_the_artifacts_of_the_trial_and_of_its_steps(job: Any) -> None:
+    files = {"artifacts/a/b.txt": "b", "artifacts/manifest.json": []}
+    job.trial(files=files | {"steps/one/artifacts/c.txt": "c"})
+    (line,) = traces(job)
+    assert line["artifacts"] == ["artifacts/a/b.txt", "steps/one/artifacts/c.txt"]
+
+
 @pytest.fixture
 def command() -> Any:
     parser = argparse.ArgumentParser()
