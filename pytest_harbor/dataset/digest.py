@@ -43,7 +43,8 @@ def digest_of(hashes: Mapping[str, str]) -> str:
     """Harbor's digest of files, from each one's own by its path in the task."""
     outer = hashlib.sha256()
     for path in sorted(hashes):
-        outer.update(f"{path}\0{hashes[path]}\n".encode())
+        # A name that is not UTF-8 is hashed by its own bytes; Harbor has no digest of it.
+        outer.update(f"{path}\0{hashes[path]}\n".encode(errors="surrogateescape"))
     return PREFIX + outer.hexdigest()
 
 

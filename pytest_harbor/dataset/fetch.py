@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_harbor.dataset.hub import Hub
 
 _AT_ONCE = 8
+_NAME_ERRORS = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
 _TELL_EVERY_SEC = 3.0
 _LFS_START = b"version https://git-lfs.github.com/spec/v1\n"
 
@@ -140,6 +142,8 @@ class Fetcher:
             raise
         except (DatasetError, TaskFormatError) as error:
             return FetchedTask(None, str(error))
+        except (OSError, UnicodeError) as error:
+            return FetchedTask(None, f"{what}: {_name_fault(error)}")
         return self._kept(task, draft, digest)
 
     def _tell_of_lfs(self, folder: Path, flat: Mapping[str, Entry], what: str) -> None:
@@ -179,6 +183,8 @@ class Fetcher:
             raise
         except (DatasetError, TaskFormatError) as error:
             return FetchedTask(None, str(error))
+        except (OSError, UnicodeError) as error:
+            return FetchedTask(None, f"{what}: {_name_fault(error)}")
         return self._kept(task, place / task.key, digest)
 
     def _kept(self, task: GitTask | HubTask, draft: Path, digest: str) -> FetchedTask:
@@ -250,6 +256,13 @@ def _with_targets(repository: Repository, tree: Mapping[str, Entry]) -> dict[str
         path: replace(one, content=targets[path]) if path in targets else one
         for path, one in tree.items()
     }
+
+
+def _name_fault(error: OSError | UnicodeError) -> str:
+    """What is wrong with a file's name; what is no task's fault is raised on."""
+    if isinstance(error, OSError) and error.errno not in _NAME_ERRORS:
+        raise error
+    return f"a file's name cannot be used on this machine: {error}"
 
 
 def _is_lfs(path: Path) -> bool:

@@ -50,6 +50,7 @@ _OF_ANOTHER_REPOSITORY = (
     "GIT_QUARANTINE_PATH",
     "GIT_TRACE",
 )
+_EVERYTHING = "+refs/*:refs/all/*"
 _SHOWN_LINES = 5
 _T = TypeVar("_T")
 
@@ -200,27 +201,26 @@ def with_commit(url: str, commit: str, folder: Path, use: Callable[[Repository],
     Raises:
         DatasetUnreachableError: No way served.
     """
-    shallow = ("--depth=1", commit)
+    ways: tuple[tuple[tuple[str, ...], str], ...] = (
+        (("--filter=blob:none", "--depth=1"), commit),
+        (("--depth=1",), commit),
+        ((), _EVERYTHING),
+    )
     failure: GitCommandError | None = None
-    for wanted in (("--filter=blob:none", *shallow), shallow, ("+refs/*:refs/all/*",)):
+    for options, wanted in ways:
         try:
             with TemporaryDirectory(prefix="git-", dir=folder) as made:
-                return use(_fetch(url, commit, Path(made), wanted))
+                return use(_fetch(url, commit, Path(made), options, wanted))
         except GitCommandError as error:
             failure = error
     assert failure is not None
     raise failure
 
 
-def _fetch(url: str, commit: str, path: Path, arguments: Sequence[str]) -> Repository:
+def _fetch(url: str, commit: str, path: Path, options: Sequence[str], wanted: str) -> Repository:
     _git(["init", "--quiet", "--bare", "--template=", "."], path, url=url)
-    options = [one for one in arguments if one.startswith("--")]
-    wanted = [one for one in arguments if not one.startswith("--")]
-    _git(
-        ["fetch", "--quiet", "--no-tags", "--recurse-submodules=no", *options, "origin", *wanted],
-        path,
-        url=url,
-    )
+    quiet = ("--quiet", "--no-tags", "--recurse-submodules=no")
+    _git(["fetch", *quiet, *options, "--", "origin", wanted], path, url=url)
     found = _git(
         ["rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"], path, url=url
     )
@@ -313,7 +313,7 @@ def _started(
             stdin=pipe,
             stdout=pipe,
             stderr=pipe,
-            env=_environment(url),
+            env=_environment(url) | ({"GIT_DIR": str(cwd)} if cwd else {}),
         )
     except FileNotFoundError:
         raise DatasetError("the program git is not installed; datasets in git need it") from None

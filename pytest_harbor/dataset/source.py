@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.dataset.spec import parse_task_path
+from pytest_harbor.dataset.spec import is_commit, parse_package, parse_task_path
 from pytest_harbor.errors import DatasetError
 
 
@@ -133,9 +133,13 @@ def source_of_json(known: Mapping[str, Any]) -> TaskSource:
         match known["type"]:
             case "git":
                 path = parse_task_path(known["path"])
-                return GitTask(known["git_url"], known["git_commit_id"], path)
+                url, commit = known["git_url"], known["git_commit_id"]
+                if is_commit(commit) and not url.startswith("-"):
+                    return GitTask(url, commit, path)
             case "package":
-                return HubTask(known["org"], known["name"], known["ref"])
+                org, name, ref = known["org"], known["name"], known["ref"]
+                parse_package(f"{org}/{name}@{ref}")
+                return HubTask(org, name, ref)
             case "local":
                 return FolderTask(Path(known["path"]), known.get("digest"))
     except (KeyError, TypeError, AttributeError):

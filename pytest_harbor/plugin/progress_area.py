@@ -46,7 +46,8 @@ class LiveArea:
     @property
     def size(self) -> tuple[int, int]:
         """Columns and rows of the terminal, now."""
-        return os.get_terminal_size(self._fd)
+        columns, rows = os.get_terminal_size(self._fd)
+        return columns or 80, rows or 24  # a new pseudo-terminal has none
 
     def show(self, lines: Sequence[str]) -> None:
         """Show lines, each narrower than the terminal, in place of those before.

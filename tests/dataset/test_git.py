@@ -1,6 +1,7 @@
 """Datasets in git repositories, as a server gives them."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -13,11 +14,11 @@ from pytest_harbor.dataset import fetch as fetch_module
 from pytest_harbor.dataset import http as http_module
 from pytest_harbor.dataset.cache import Cache, check_unchanged
 from pytest_harbor.dataset.fetch import Fetcher
-from pytest_harbor.dataset.git import resolve_ref
+from pytest_harbor.dataset.git import resolve_ref, with_commit
 from pytest_harbor.dataset.hub import Hub
 from pytest_harbor.dataset.place import parse_place
 from pytest_harbor.dataset.resolve import Resolver
-from pytest_harbor.dataset.source import GitTask
+from pytest_harbor.dataset.source import GitTask, source_of_json
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 from tests.dataset.conftest import content_of, git, git_backend
 
@@ -226,7 +227,60 @@ def test_a_registry_that_is_down_gives_what_it_gave_before_for_a_version(
         download.fetch("bench", registry)
 
 
+def test_a_user_who_has_git_refuse_bare_repositories(
+    download, source, repositories, tmp_path, monkeypatch
+):
+    repositories.make("bench.git", source)
+    settings = tmp_path / "gitconfig"
+    settings.write_text("[safe]\n\tbareRepository = explicit\n")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    assert list(download.fetch(repositories.url("bench.git"))) == ["hello", "other"]
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        {"type": "git", "git_commit_id": "--upload-pack=touch made;git-upload-pack"},
+        {"type": "git", "git_commit_id": "main"},
+        {"type": "git", "git_url": "--upload-pack=touch made"},
+        {"type": "git", "path": "../../x"},
+        {"type": "package", "org": "acme", "name": "../../x", "ref": "sha256:" + "0" * 64},
+        {"type": "package", "org": "acme", "name": "x", "ref": "../x"},
+        {"type": "other"},
+    ],
+)
+def test_a_source_in_a_file_of_strangers_is_looked_at(known):
+    sound = {"git_url": "file:///a/b", "git_commit_id": "0" * 40, "path": "tasks/c"}
+    assert source_of_json({"type": "git", **sound}) == GitTask("file:///a/b", "0" * 40, "tasks/c")
+    with pytest.raises(DatasetError):
+        source_of_json({**sound, **known})
+
+
+def test_a_commit_is_no_option(tmp_path, source, repositories):
+    repositories.make("bench.git", source)
+    made = tmp_path / "made"
+    option = f"--upload-pack=touch {made};git-upload-pack"
+    with pytest.raises(DatasetUnreachableError):
+        with_commit(repositories.url("bench.git"), option, tmp_path, lambda found: found)
+    assert not made.exists()
+
+
 class TestHostileRepository:
+    @pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9.txt"), "x" * 300])
+    def test_an_odd_name_is_no_other_tasks_fault(
+        self, download, source, repositories, tmp_path, name
+    ):
+        repositories.make("bench.git", source)
+        work = tmp_path / "work"
+        git("clone", "-q", repositories.root / "bench.git", work, cwd=tmp_path)
+        oid = git("rev-parse", "HEAD:README.md", cwd=work)
+        added = f"100644,{oid},tasks/other/{name}"
+        git("update-index", "--add", "--cacheinfo", added, cwd=work)
+        git("commit", "-q", "-m", "x", cwd=work)
+        git("push", "-q", "origin", "HEAD", cwd=work)
+        found = download.fetch(repositories.url("bench.git"))
+        assert found["hello"].task
+
     """Nothing of a repository runs here, and nothing is written outside its task."""
 
     def test_a_faulty_task_leaves_the_others_alone(self, download, source, repositories):
@@ -375,7 +429,7 @@ import os, signal, sys
 from pathlib import Path
 from pytest_harbor.dataset import fetch, git
 from pytest_harbor.dataset.cache import Cache
-from pytest_harbor.dataset.source import GitTask
+from pytest_harbor.dataset.source import GitTask, source_of_json
 
 def die(folder):
     os.kill(os.getpid(), signal.SIGKILL)
