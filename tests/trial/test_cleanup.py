@@ -164,6 +164,7 @@ def run_id_of(folder: Path, results: list[dict]) -> str:
     return job.name.rpartition("__")[2]
 
 
+@pytest.mark.long
 def test_one_build_for_many_workers_and_none_without_a_change(make_task, run_tasks):
     folder = make_task(
         dockerfile="FROM debian:bookworm-slim\nWORKDIR /app\nCOPY seed /seed\n"
@@ -284,7 +285,7 @@ def guards_of(engine, run_id):
     ("args", "end"),
     [
         pytest.param([], "interrupt", marks=pytest.mark.long),
-        (["-n2"], "interrupt"),
+        pytest.param(["-n2"], "interrupt", marks=pytest.mark.long),
         (["-n2", "--max-worker-restart=0"], "kill a worker"),
         pytest.param(["-n2"], "time out", marks=pytest.mark.long),
     ],

@@ -129,7 +129,7 @@ def numbers_task(make_task, sdk_folder):
     [
         ("streamable-http", "mcp"),
         pytest.param("http", "mcp", marks=pytest.mark.long),
-        ("sse", "sse"),
+        pytest.param("sse", "sse", marks=pytest.mark.long),
     ],
 )
 def test_a_command_reaches_a_server_with_a_url(
