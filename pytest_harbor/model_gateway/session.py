@@ -152,7 +152,7 @@ class GatewaySession:
         """What the calls say of the agent's work since ``begin_work``."""
         self.settle()
         with self._lock:
-            return judge(self._summaries, self._limit)
+            return judge(self._summaries, self._limit, self.model)
 
     def close(self) -> None:
         """End the calls that are under way, refuse others, and finish the record."""

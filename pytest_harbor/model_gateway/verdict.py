@@ -8,6 +8,7 @@ finished by then.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,19 +74,23 @@ class SessionVerdict:
     reason: str = ""
 
 
-def judge(calls: Sequence[CallSummary], limit: str | None = None) -> SessionVerdict:
+def judge(
+    calls: Sequence[CallSummary], limit: str | None = None, model: str | None = None
+) -> SessionVerdict:
     """The verdict on a trial's calls.
 
     Args:
         calls: Calls of models, in the order in which they ended.
         limit: The limit that stopped the agent, in words.
+        model: The trial's model as the user named it; None: it has none.
     """
     if limit is not None:
         return SessionVerdict("limit", reason=f"the {limit} was reached")
     asked = [call for call in calls if call.outcome not in ("gateway", "limit")]
     if not asked:
         return _never_called(calls)
-    decisive = [call for call in asked if call.outcome != "client_gone"]
+    ended = [call for call in asked if call.outcome != "client_gone"]
+    decisive = _without_others_refusals(ended, model)
     if not decisive:
         return _never_answered(asked)
     was_answered = any(call.outcome == "ok" for call in decisive)
@@ -93,6 +98,20 @@ def judge(calls: Sequence[CallSummary], limit: str | None = None) -> SessionVerd
     if not _is_failure(counting[-1], was_answered) or _had_finished(counting):
         return SessionVerdict("worked")
     return _failed(counting[-1])
+
+
+def _without_others_refusals(calls: list[CallSummary], model: str | None) -> list[CallSummary]:
+    """Once the trial's model has answered, a refusal of another is the agent's choice of model.
+
+    Else an agent could ask for one that does not exist, and have its failure left out.
+    """
+
+    named = f"/{model or ''}"
+    answered = {call.model for call in calls if call.outcome == "ok" and call.model}
+    own = {name for name in answered if named.endswith(f"/{name}")}
+    if not own:
+        return calls
+    return [call for call in calls if call.outcome != "refused" or call.model in own]
 
 
 def _of_the_work(calls: list[CallSummary], was_answered: bool) -> list[CallSummary]:
@@ -119,11 +138,18 @@ def _is_failure(call: CallSummary, was_answered: bool) -> bool:
     if call.outcome not in PROVIDER_FAILURES:
         return False
     if call.outcome == "refused" and call.status in _OF_A_REQUEST:
-        if setting_at_fault(call.error):
+        if setting_at_fault(_own_words(call)):
             return True
         return not was_answered and call.status != 413 and not is_of_the_work(call.error)
     in_words = call.outcome == "error_event" or (call.outcome == "refused" and call.status == 403)
     return not (in_words and is_of_the_work(call.error))
+
+
+def _own_words(call: CallSummary) -> str:
+    """What the provider says itself: the model's name, which it repeats, is the agent's word."""
+    if not call.model:
+        return call.error
+    return re.sub(re.escape(call.model), "…", call.error, flags=re.IGNORECASE)
 
 
 def _had_finished(calls: Sequence[CallSummary]) -> bool:
@@ -171,8 +197,8 @@ def _failed(call: CallSummary) -> SessionVerdict:
 
 def _fault(call: CallSummary) -> str:
     if call.outcome == "error_event":
-        return fault_in_words(call.error) or "ApiInternalServerError"
+        return fault_in_words(_own_words(call)) or "ApiInternalServerError"
     if call.outcome == "refused":
         fallback = "ApiInternalServerError" if call.status >= 500 else "UnknownApiError"
-        return setting_at_fault(call.error) or _BY_STATUS.get(call.status, fallback)
+        return setting_at_fault(_own_words(call)) or _BY_STATUS.get(call.status, fallback)
     return _BY_OUTCOME.get(call.outcome, "UnknownApiError")

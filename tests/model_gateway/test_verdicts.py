@@ -206,6 +206,35 @@ def test_a_call_that_fails_while_a_tool_is_asked_for_broke_the_work_off(other):
     assert judge([TOOL, failed]).is_unable
 
 
+@pytest.mark.parametrize("named", ["big", "provider/big"])
+@pytest.mark.parametrize("status", [400, 402, 403, 404, 429, 500])
+@pytest.mark.parametrize("name", ["nope", "usage limit", "api key invalid"])
+def test_an_agent_has_no_refusal_of_another_model_to_excuse_it(named, status, name):
+    refused = CallSummary("refused", status, model=name, error=f"model: {name} not found")
+    assert judge([TOOL, refused, refused], model=named).kind == "worked"
+    assert judge([refused, TOOL, refused], model=named).kind == "worked"
+
+
+def test_a_part_of_the_models_name_is_another_model():
+    answered = CallSummary("ok", 200, model="maker/big", conversation="a", asks_for_tool=True)
+    refused = CallSummary("refused", 404, **MAIN)
+    assert judge([answered, refused], model="provider/maker/big").kind == "worked"
+
+
+def test_a_refusal_of_the_trials_own_model_counts_whatever_else_was_answered():
+    title = CallSummary("ok", 200, model="small", conversation="b")
+    refused = CallSummary("refused", 404, **MAIN)
+    for calls in ([title, refused], [TOOL, refused], [TOOL, title, refused]):
+        assert judge(calls, model="provider/big").fault == "ModelNotFoundError"
+
+
+def test_a_fault_is_not_named_by_the_name_that_was_asked_for():
+    refused = CallSummary("refused", 404, model="Usage Limit", error="model: usage limit not found")
+    assert judge([refused]).fault == "ModelNotFoundError"
+    refused = CallSummary("refused", 400, model="usage limit", error="usage limit: bad request")
+    assert judge([TOOL, refused]).kind == "worked"
+
+
 def test_a_conversation_that_goes_on_and_fails_was_not_finished():
     assert judge([TOOL, FINISHED, CallSummary("refused", 529, **MAIN)]).is_unable
 
