@@ -173,12 +173,12 @@ def _by_task(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 
 
 def _pairs(now: _Tasks, then: _Tasks) -> Iterator[tuple[str, str]]:
-    """The same tasks of both jobs: by path; else by name and folder, else by name, if unique.
+    """The same tasks of both jobs: by what of them is unique.
 
-    The jobs may come from different machines, and names repeat.
+    By path; else by item, by name and folder, by name. The jobs may come from different machines, and names repeat.
     """
     left_now, left_then = dict(now), dict(then)
-    for identify in (_path, _name_and_folder, _name):
+    for identify in (_path, _key, _name_and_folder, _name):
         known_now, known_then = _unique(left_now, identify), _unique(left_then, identify)
         for identity in known_now.keys() & known_then.keys():
             a, b = known_now[identity], known_then[identity]
@@ -194,6 +194,10 @@ def _unique(tasks: _Tasks, identify: Callable[[Trial], str]) -> dict[str, str]:
 
 
 def _path(trial: Trial) -> str:
+    return trial.task_path or trial.task_key
+
+
+def _key(trial: Trial) -> str:
     return trial.task_key
 
 

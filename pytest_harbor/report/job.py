@@ -157,14 +157,8 @@ def _marked(trials: list[Trial]) -> list[Trial]:
     Harbor's own jobs do not number attempts: there every trial counts.
     """
     ordered = sorted(trials, key=lambda one: (one.started is None, one.started or 0.0, one.name))
-    last = {_attempt_key(one): one.name for one in ordered}
+    last = {one.attempt_key: one.name for one in ordered}
     return [
-        replace(one, superseded=True)
-        if one.attempt and last[_attempt_key(one)] != one.name
-        else one
+        replace(one, superseded=True) if one.attempt and last[one.attempt_key] != one.name else one
         for one in ordered
     ]
-
-
-def _attempt_key(trial: Trial) -> tuple[str, str, str, int]:
-    return (*trial.group, trial.task_key, trial.attempt)

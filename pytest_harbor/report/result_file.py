@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harbor import errors
-from pytest_harbor.report.trial import USAGE, Span, Trial
+from pytest_harbor.report.trial import USAGE, Span, Trial, task_id_of
 from pytest_harbor.report.values import count, finite, items, mapping, moment, number, text
 from pytest_harbor.result.error_policy import harbor_counts
 from pytest_harbor.result.reward import judge
@@ -85,6 +85,8 @@ def identity(result: Mapping[str, Any], config: Mapping[str, Any], folder: Path)
         or folder.name.rpartition("__")[0]
         or folder.name,
         "task_path": path,
+        "item": text(config.get("item"), 1000),
+        "task_id": task_id_of(text(result.get("source")), task_id),
         "agent": text(wanted.get("name")) or text(agent.get("name")) or "unknown agent",
         "model": "/".join(filter(None, parts)) or text(wanted.get("model_name")),
         "attempt": count(own.get("attempt")) or count(config.get("attempt")),

@@ -9,12 +9,16 @@ from typing import Any, Literal, NamedTuple
 
 from pytest_harbor.report.values import count, finite, number, text
 from pytest_harbor.result.error_policy import harbor_counts
+from pytest_harbor.task.layout import CONFIG_FILE
 
 PHASES = ("environment", "agent_setup", "agent", "verifier")
 """The phases of a trial in their order."""
 
 USAGE = ("input_tokens", "cache_tokens", "output_tokens", "cost_usd")
 """Counts of an agent's usage, by the names of an item's properties."""
+
+_TASK_IDS = (("git_url", "path"), ("org", "name"))
+"""Parts of Harbor's ids that stay when a task has a new commit or digest."""
 
 State = Literal["finished", "unfinished", "unreadable"]
 
@@ -35,7 +39,9 @@ class Trial:
     Attributes:
         name: Of its folder; the item's id where it has none.
         task: The task's name, for people.
-        task_path: The task's folder, which is its identity; empty where it is not known.
+        task_path: The task's folder; empty where it is not known. Versions of a dataset share it.
+        item: Id of the item that it is a trial of; empty where it was none.
+        task_id: What names the task in its dataset, whatever the version; empty where it has none.
         agent: The agent's name.
         model: ``provider/name``, or empty.
         attempt: From 1; 0 where attempts are not numbered.
@@ -64,6 +70,8 @@ class Trial:
     name: str
     task: str
     task_path: str = ""
+    item: str = ""
+    task_id: str = ""
     agent: str = "unknown agent"
     model: str = ""
     attempt: int = 0
@@ -91,7 +99,12 @@ class Trial:
     @property
     def task_key(self) -> str:
         """Names the task within one job."""
-        return self.task_path or self.task
+        return task_of_item(self.item) or self.task_path or self.task
+
+    @property
+    def attempt_key(self) -> tuple[str, str, str, int]:
+        """Names the attempt within one job: its runs have the same."""
+        return (*self.group, self.item or self.task_key, self.attempt)
 
     @property
     def counts(self) -> bool:
@@ -126,6 +139,19 @@ class Trial:
         return sum(span.seconds for span in self.spans) if self.spans else None
 
 
+def task_of_item(item: str) -> str:
+    """The task's part of an item's id; empty of an item that is no trial's by itself."""
+    path, name = item.partition("::")[0].rpartition("/")[::2]
+    return path if name == CONFIG_FILE else ""
+
+
+def task_id_of(dataset: str, task_id: Mapping[str, Any]) -> str:
+    """What names a task in its dataset in all versions; empty of a task of no dataset."""
+    keys = next((keys for keys in _TASK_IDS if all(text(task_id.get(key)) for key in keys)), ())
+    parts = [text(task_id.get(key), 1000) for key in keys]
+    return "\0".join([dataset, *parts]) if dataset and parts else ""
+
+
 def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
     """A trial by the properties of its item, as reporters get them.
 
@@ -141,6 +167,7 @@ def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
         name=Path(found["trial"]).name if found.get("trial") else nodeid,
         task=text(found.get("task")) or path.rpartition("/")[2] or nodeid,
         task_path=path,
+        item=nodeid,
         agent=text(found.get("agent")) or "unknown agent",
         model=text(found.get("model")),
         attempt=count(found.get("attempt")),

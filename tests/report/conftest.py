@@ -51,6 +51,7 @@ class JobMaker:
         agent: str = "oracle",
         model: tuple[str, str] | None = None,
         attempt: int = 1,
+        item: str = "",
         start: float = 0.0,
         files: dict[str, Any] | None = None,
         own: dict[str, Any] | None = None,
@@ -65,6 +66,7 @@ class JobMaker:
             "agent": {"name": agent, "model_name": "/".join(model) if model else None},
             "attempt": attempt,
             "threshold": 1.0,
+            **({"item": item} if item else {}),
         }
         content = {
             "schema_version": 1,

@@ -156,3 +156,15 @@ def test_rewards_beyond_all_bounds_are_compared(two: Any) -> None:
     before.trial("t__a", 1.0)
     (group,) = compared(now, before).groups
     assert group.p_reward == 1.0
+
+
+def test_versions_of_a_dataset_are_compared_apart(two: Any) -> None:
+    for job, rewards in zip(two, ((1.0, 0.0), (0.0, 0.0)), strict=True):
+        for version, reward in enumerate(rewards, 1):
+            item = f"tb@{version}/hello/task.toml::oracle"
+            job.trial(f"hello__{version}", reward, item=item, task_id={"path": "/cache/hello"})
+    (group,) = compared(*two).groups
+    assert [(task.task, task.change) for task in group.tasks] == [
+        ("tb@1/hello", "better"),
+        ("tb@2/hello", "same"),
+    ]

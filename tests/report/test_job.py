@@ -8,6 +8,7 @@ import pytest
 
 from pytest_harbor.errors import OptionError
 from pytest_harbor.report.job import check_job, read_job
+from pytest_harbor.report.numbers import group_numbers
 
 
 def names(job: Any) -> dict[str, Any]:
@@ -165,3 +166,26 @@ def test_what_is_no_job_is_refused_with_what_it_is(job: Any, tmp_path: Path) -> 
     job.write("hello__aaaaaaa/result.json", "{")
     with pytest.raises(OptionError, match="no trial of this job has a result"):
         check_job(job.path)
+
+
+def test_the_same_task_of_two_versions_is_two_tasks(job: Any) -> None:
+    shared = {"task_id": {"path": "/cache/0a1b/hello"}, "source": "tb"}
+    for version, reward in (("1.0", 0.0), ("2.0", 1.0)):
+        item = f"tb@{version}/hello/task.toml::oracle"
+        job.trial(f"hello__{version[0]}aaaaaa", reward, item=item, **shared)
+    (group,) = group_numbers(read_job(job.path).trials)
+    assert (group.trials, group.tasks, group.passed) == (2, 2, 1)
+
+
+def test_parameters_of_a_trial_make_attempts_of_their_own(job: Any) -> None:
+    for name in ("a", "b"):
+        job.trial(f"hello__{name}aaaaaa", 1.0, item=f"tasks/hello/task.toml::oracle[{name}]")
+    (group,) = group_numbers(read_job(job.path).trials)
+    assert (group.trials, group.tasks) == (2, 1)
+
+
+def test_of_two_runs_of_an_item_the_last_counts(job: Any) -> None:
+    for number in (0, 1):
+        item = "tasks/hello/task.toml::oracle"
+        job.trial(f"hello__{number}aaaaaa", float(number), item=item, start=20 * number)
+    assert [trial.superseded for trial in read_job(job.path).trials] == [True, False]
