@@ -105,7 +105,6 @@ def _without_others_refusals(calls: list[CallSummary], model: str | None) -> lis
 
     Else an agent could ask for one that does not exist, and have its failure left out.
     """
-
     named = f"/{model or ''}"
     answered = {call.model for call in calls if call.outcome == "ok" and call.model}
     own = {name for name in answered if named.endswith(f"/{name}")}
