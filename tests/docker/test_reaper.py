@@ -160,6 +160,9 @@ def test_a_network_stays_while_a_kept_container_is_on_it(engine: Engine, own_eng
     box.start()
     box.keep()
     assert not remove_run(own_engine, own_engine.run_id).networks
+    engine.api.kill(box.name)
+    assert not remove_run(own_engine, own_engine.run_id).networks
+    engine.api.start(box.name)
     assert remove_run(own_engine, own_engine.run_id, kept=True).networks
 
 

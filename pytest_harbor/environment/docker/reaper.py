@@ -198,8 +198,8 @@ def _remove_one(identity: str, remove: Callable[[str], object]) -> None:
 
 
 def _remove_network(engine: Engine, identity: str) -> None:
-    # Podman takes a network from under a container that has stopped.
-    if engine.is_podman and engine.api.containers(all=True, filters={"network": identity}):
+    # A container that has stopped holds none of its networks, and starts no more without them.
+    if engine.api.containers(all=True, filters={"network": identity}):
         raise _Spared
     engine.api.remove_network(identity)
 
