@@ -266,14 +266,13 @@ def _all(dataset: Dataset, named: NamedParts) -> set[str]:
 
 def _chosen(dataset: Dataset, keep: Patterns, drop: Patterns, named: NamedParts) -> set[str]:
     """Tasks that fit by the names that are known without them."""
-    from pytest_harbor.plugin.dataset_select import task_names
+    from pytest_harbor.plugin.dataset_select import task_names, wants
 
     kept = set()
     asked = _all(dataset, named)
     for task in dataset.tasks:
         names = list(task_names(dataset, task))
-        fits = not keep.patterns or keep.fit(names)
-        if fits and not drop.fit(names) and task.name in asked:
+        if wants(names, keep, drop) and task.name in asked:
             kept.add(task.name)
     return kept
 
@@ -283,7 +282,7 @@ def _chosen_by_title(
 ) -> dict[TaskSource, FetchedTask]:
     """Tasks that fit by ``[task].name`` too."""
     from pytest_harbor.dataset.folder import task_name
-    from pytest_harbor.plugin.dataset_select import task_names
+    from pytest_harbor.plugin.dataset_select import task_names, wants
 
     chosen = {}
     for task in dataset.tasks:
@@ -291,7 +290,7 @@ def _chosen_by_title(
             continue
         titles = [task_name(one.task.folder)] if one.task else []
         names = [*task_names(dataset, task), *titles]
-        if (not keep.patterns or keep.fit(names)) and not drop.fit(names):
+        if wants(names, keep, drop):
             chosen[task.source] = one
     return chosen
 

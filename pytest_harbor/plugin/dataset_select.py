@@ -42,6 +42,12 @@ class Patterns:
         return [one for one in self.patterns if one not in self.used]
 
 
+def wants(names: Sequence[str], keep: Patterns, drop: Patterns) -> bool:
+    """Whether a task of these names is kept and not left out; asks both, for what is unused."""
+    is_dropped = drop.fit(names)
+    return (not keep.patterns or keep.fit(names)) and not is_dropped
+
+
 def task_names(dataset: Dataset, task: DatasetTask) -> Iterator[str]:
     """What a task answers to before it is downloaded."""
     yield from (task.name, task.source.name, task.source.full_name)

@@ -75,6 +75,14 @@ def test_only_what_was_asked_for_is_downloaded(project, bench, cache):
     assert _names(cache) == {"hello", "other"}
 
 
+@pytest.mark.parametrize("exclude", ["other", "acme/*"])
+def test_what_is_left_out_may_be_among_what_was_not_kept(project, bench, cache, exclude):
+    options = ("--harbor-tasks=hello", f"--harbor-exclude-tasks={exclude}")
+    assert project.ids(*BENCH, *options) == [HELLO]
+    if exclude == "other":
+        assert _names(cache) == {"hello"}
+
+
 @pytest.mark.parametrize(
     ("option", "expected"),
     [("--harbor-tasks=acme/*", [OTHER]), ("--harbor-exclude-tasks=acme/*", [HELLO])],
