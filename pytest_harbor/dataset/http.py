@@ -10,11 +10,14 @@ from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 
 if TYPE_CHECKING:
     import requests
+    from urllib3 import BaseHTTPResponse
+    from urllib3.util import Retry
 
 MAX_DOCUMENT = 64 * 1024**2
 MAX_ARCHIVE = 1024**3
 _TIMEOUT = (15, 60)
 _TRIES = 3
+_MAX_WAIT_SEC = 20.0
 _CHUNK = 256 * 1024
 
 
@@ -30,15 +33,11 @@ class Http:
         # Only runs with a dataset pay for the imports.
         import requests
         from requests.adapters import HTTPAdapter
-        from urllib3.util import Retry
 
-        retry = Retry(
-            _TRIES, backoff_factor=0.5, status_forcelist=(429, 502, 503, 504), allowed_methods=None
-        )
         self._session = requests.Session()
         self._session.headers.update({"User-Agent": "pytest-harbor", **(headers or {})})
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, HTTPAdapter(max_retries=retry))
+            self._session.mount(scheme, HTTPAdapter(max_retries=_retry()))
         self._follow = follow
 
     def document(self, method: str, url: str, **given: Any) -> bytes:
@@ -94,6 +93,21 @@ class Http:
                 yield chunk
         except requests.RequestException as error:
             raise DatasetUnreachableError(f"{answer.url} broke off: {_reason(error)}") from None
+
+
+def _retry() -> Retry:
+    from urllib3.util import Retry
+
+    class BoundedRetry(Retry):
+        """Waits no longer than we allow, whatever the server asks for."""
+
+        def get_retry_after(self, response: BaseHTTPResponse) -> float | None:
+            asked = super().get_retry_after(response)
+            return None if asked is None else min(asked, _MAX_WAIT_SEC)
+
+    return BoundedRetry(
+        _TRIES, backoff_factor=0.5, status_forcelist=(429, 502, 503, 504), allowed_methods=None
+    )
 
 
 def _reason(error: Exception) -> str:
