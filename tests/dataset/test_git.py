@@ -266,6 +266,8 @@ def test_a_commit_is_no_option(tmp_path, source, repositories):
 
 
 class TestHostileRepository:
+    """Nothing of a repository runs here, and nothing is written outside its task."""
+
     @pytest.mark.parametrize("name", [os.fsdecode(b"caf\xe9.txt"), "x" * 300])
     def test_an_odd_name_is_no_other_tasks_fault(
         self, download, source, repositories, tmp_path, name
@@ -280,8 +282,6 @@ class TestHostileRepository:
         git("push", "-q", "origin", "HEAD", cwd=work)
         found = download.fetch(repositories.url("bench.git"))
         assert found["hello"].task
-
-    """Nothing of a repository runs here, and nothing is written outside its task."""
 
     def test_a_faulty_task_leaves_the_others_alone(self, download, source, repositories):
         (source / "tasks/other/tests/out").symlink_to("/etc/passwd")
@@ -429,7 +429,7 @@ import os, signal, sys
 from pathlib import Path
 from pytest_harbor.dataset import fetch, git
 from pytest_harbor.dataset.cache import Cache
-from pytest_harbor.dataset.source import GitTask, source_of_json
+from pytest_harbor.dataset.source import GitTask
 
 def die(folder):
     os.kill(os.getpid(), signal.SIGKILL)
