@@ -154,13 +154,17 @@ def _scope(path: str) -> str | None:
 
 def _sweeper(folder: Path) -> Callable[[str], bool]:
     """What the root's ``.gitignore`` leaves out, or else litter."""
-    if not (folder / ".gitignore").is_file():
+    path = folder / ".gitignore"
+    if not path.is_file():
         return _is_litter
     from pathspec import PathSpec
 
-    lines = (folder / ".gitignore").read_text(encoding="utf-8").splitlines()
-    # As Harbor: not GitIgnoreSpec, which takes nothing back from an excluded folder.
-    return PathSpec.from_lines("gitignore", lines).match_file
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        # As Harbor: not GitIgnoreSpec, which takes nothing back from an excluded folder.
+        return PathSpec.from_lines("gitignore", lines).match_file
+    except ValueError as error:  # not UTF-8, or not a pattern
+        raise DatasetError(f"{path}: cannot be read: {error}") from None
 
 
 def _is_litter(path: str) -> bool:

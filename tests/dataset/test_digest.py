@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_harbor.dataset.digest import dataset_digest, task_digest, task_files, tree_digest
+from pytest_harbor.errors import DatasetError
 
 FILES = {
     "task.toml": "a = 1\n",
@@ -91,3 +92,10 @@ def test_a_datasets_digest_depends_on_no_order(tasks, files):
         expected += ";" + ",".join(sorted(f"{path}:{one}" for path, one in files.items()))
     found = dataset_digest([f"sha256:{one}" for one in reversed(tasks)], files)
     assert found == "sha256:" + hashlib.sha256(expected.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("content", [b"caf\xe9\n", b"!\n"])
+def test_a_gitignore_that_cannot_be_read_is_a_fault_of_its_task(folder, content):
+    (folder / ".gitignore").write_bytes(content)
+    with pytest.raises(DatasetError, match=r"\.gitignore: cannot be read"):
+        task_digest(folder)
