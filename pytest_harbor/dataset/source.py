@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.dataset.spec import is_commit, parse_package, parse_task_path
+from pytest_harbor.dataset.spec import is_commit, parse_git, parse_package, parse_task_path
 from pytest_harbor.errors import DatasetError
 
 
@@ -134,12 +134,12 @@ def source_of_json(known: Mapping[str, Any]) -> TaskSource:
             case "git":
                 path = parse_task_path(known["path"])
                 url, commit = known["git_url"], known["git_commit_id"]
-                if is_commit(commit) and not url.startswith("-"):
+                if is_commit(commit) and parse_git(url).url == url:
                     return GitTask(url, commit, path)
             case "package":
                 org, name, ref = known["org"], known["name"], known["ref"]
-                parse_package(f"{org}/{name}@{ref}")
-                return HubTask(org, name, ref)
+                if parse_package(f"{org}/{name}@{ref}").is_pinned:
+                    return HubTask(org, name, ref)
             case "local":
                 return FolderTask(Path(known["path"]), known.get("digest"))
     except (KeyError, TypeError, AttributeError):

@@ -243,9 +243,13 @@ def test_a_user_who_has_git_refuse_bare_repositories(
         {"type": "git", "git_commit_id": "--upload-pack=touch made;git-upload-pack"},
         {"type": "git", "git_commit_id": "main"},
         {"type": "git", "git_url": "--upload-pack=touch made"},
+        {"type": "git", "git_url": "ext::sh -c true"},
+        {"type": "git", "git_url": "/a/b"},
+        {"type": "git", "git_url": "https://me:secret@host.example/a/b"},
         {"type": "git", "path": "../../x"},
         {"type": "package", "org": "acme", "name": "../../x", "ref": "sha256:" + "0" * 64},
         {"type": "package", "org": "acme", "name": "x", "ref": "../x"},
+        {"type": "package", "org": "acme", "name": "x", "ref": "latest"},
         {"type": "other"},
     ],
 )
