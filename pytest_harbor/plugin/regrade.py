@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,11 +18,12 @@ from pytest_harbor.plugin.options import settings
 
 if TYPE_CHECKING:
     from pytest_harbor.plugin.collect import TrialItem
+    from pytest_harbor.plugin.regrade_match import Matches, Named
     from pytest_harbor.report.trial import Trial
     from pytest_harbor.result.trial import TrialResult
     from pytest_harbor.trial.regrade import EarlierTrial
 
-_TRIALS: pytest.StashKey[Mapping[tuple[str, str, str, int], Trial]] = pytest.StashKey()
+_MATCHES: pytest.StashKey[Matches] = pytest.StashKey()
 _SHOWN = 50
 
 
@@ -83,33 +85,40 @@ def grade_again(request: pytest.FixtureRequest) -> TrialResult:
 
 
 def _earlier(item: TrialItem) -> Trial:
-    from pytest_harbor.errors import UnsupportedError
-
-    variant, path = item.variant, item.task.path
-    known = _trials(item.config)
-    key = (variant.agent, variant.model or "", variant.attempt)
-    found = known.get((str(path), *key)) or known.get((path.name, *key))
-    if found is None:
-        raise UnsupportedError("cannot be graded again: that job has no trial of it")
-    return found
-
-
-def _trials(config: pytest.Config) -> Mapping[tuple[str, str, str, int], Trial]:
-    """The job's trials by task, agent, model and attempt."""
-    if _TRIALS not in config.stash:
+    """The trial of the job that an item is about."""
+    config = item.config
+    if _MATCHES not in config.stash:
+        from pytest_harbor.plugin.regrade_match import Matches
         from pytest_harbor.report.job import read_job
 
         job = settings(config).benchmark.regrade
         assert job is not None
-        table: dict[tuple[str, str, str, int], Trial] = {}
-        for trial in read_job(job).trials:
-            if not trial.superseded:
-                key = (*trial.group, trial.attempt)
-                # By the folder's name, where the tasks lie elsewhere now.
-                table.setdefault((Path(trial.task_path).name, *key), trial)
-                table[trial.task_path, *key] = trial
-        config.stash[_TRIALS] = table
-    return config.stash[_TRIALS]
+        config.stash[_MATCHES] = Matches(read_job(job).trials, _items(item.session))
+    return config.stash[_MATCHES].trial_of(_named(item))
+
+
+def _items(session: pytest.Session) -> Iterator[Named]:
+    from pytest_harbor.errors import HarborError
+    from pytest_harbor.plugin.collect import TrialItem
+
+    for item in session.items:
+        if isinstance(item, TrialItem):
+            with suppress(HarborError):  # a task that cannot be read tells so in its own item
+                yield _named(item)
+
+
+def _named(item: TrialItem) -> Named:
+    from pytest_harbor.plugin.regrade_match import Named
+    from pytest_harbor.report.trial import task_id_of
+
+    variant, task = item.variant, item.task
+    origin = task.origin
+    return Named(
+        (variant.agent, variant.model or "", variant.attempt),
+        item.nodeid,
+        str(task.path),
+        task_id_of(origin.dataset, origin.task_id) if origin else "",
+    )
 
 
 def _read(trial: Trial) -> EarlierTrial:

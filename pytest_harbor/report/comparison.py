@@ -175,7 +175,8 @@ def _by_task(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
 def _pairs(now: _Tasks, then: _Tasks) -> Iterator[tuple[str, str]]:
     """The same tasks of both jobs: by what of them is unique.
 
-    By path; else by item, by name and folder, by name. The jobs may come from different machines, and names repeat.
+    By path; else by item, by name and folder, by name. The jobs may come from different
+    machines, and names repeat.
     """
     left_now, left_then = dict(now), dict(then)
     for identify in (_path, _key, _name_and_folder, _name):
