@@ -199,7 +199,7 @@ def require_same_tasks(
 
 def set_aside(earlier: EarlierJob, ids: Iterable[str]) -> None:
     """Move what was cut off, and what is run again, out of the way of the job's readers."""
-    from pytest_harbor.report.earlier import ASIDE
+    from pytest_harbor.trial.record import ASIDE
 
     asked, standing = set(ids), {one.folder for one in earlier.standing.values()}
     for one in earlier.trials:

@@ -21,9 +21,6 @@ from pytest_harbor.trial.record import OUTCOME_FILE
 STANDING = ("reward", "task")
 """Categories of a result that is not asked for again."""
 
-ASIDE = ".set-aside"
-"""Folder of a job for the trials that another run took the place of; readers pass it by."""
-
 _STAMP_CHARS = 26  # to the microsecond, without the zone, which is always UTC
 _LOG_BYTES = 4096
 _LONG = 5_000

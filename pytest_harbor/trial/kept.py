@@ -20,7 +20,7 @@ from pytest_harbor.trial.limits import Multipliers
 from pytest_harbor.trial.logs import LogFile
 from pytest_harbor.trial.network_plan import task_network
 from pytest_harbor.trial.plan import WorkPlan, plan_work
-from pytest_harbor.trial.record import write_json
+from pytest_harbor.trial.record import ASIDE, write_json
 from pytest_harbor.trial.secrets import Redactor
 from pytest_harbor.verifier.base import VerifierContext, VerifierReport
 from pytest_harbor.verifier.script import OUTPUT_FILE, ScriptVerifier
@@ -69,8 +69,11 @@ def kept_of(path: Path) -> dict[Path, list[KeptBox]]:
 
 
 def _files(path: Path) -> list[Path]:
-    own = path / KEPT_FILE
-    return [own] if own.is_file() else sorted(path.glob(f"*/{KEPT_FILE}"))
+    """Those below a trial or job; a trial may have been set aside since its box was kept."""
+    for trial in (path, path.parent / ASIDE / path.name):
+        if (trial / KEPT_FILE).is_file():
+            return [trial / KEPT_FILE]
+    return sorted([*path.glob(f"*/{KEPT_FILE}"), *path.glob(f"{ASIDE}/*/{KEPT_FILE}")])
 
 
 def _boxes(file: Path) -> Iterator[KeptBox]:
@@ -111,9 +114,7 @@ def grade_again(trial: Path, *, step: str = "") -> Graded:
     """
     from pytest_harbor.environment.docker.kept_box import opened
 
-    boxes = kept_of(trial).get(trial, [])
-    if not boxes:
-        raise OptionError(f"{trial}: expected the folder of one trial that is kept")
+    trial, boxes = _only(trial)
     config = _json(trial / "config.json")
     task = _task(config)
     work = _work(task, trial, step)
@@ -146,6 +147,15 @@ def grade_again(trial: Path, *, step: str = "") -> Graded:
         )
     output = (folder / OUTPUT_FILE).read_text(encoding="utf-8", errors="replace")
     return Graded(report, verdict, folder, output)
+
+
+def _only(path: Path) -> tuple[Path, list[KeptBox]]:
+    """The folder of the trial that is meant, and what is kept of it."""
+    found = kept_of(path)
+    trial = next(iter(found))
+    if trial.name != path.name or not found[trial]:
+        raise OptionError(f"{path}: expected the folder of one trial that is kept")
+    return trial, found[trial]
 
 
 def _task(config: dict[str, Any]) -> Task:

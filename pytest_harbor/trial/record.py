@@ -25,6 +25,8 @@ from pytest_harbor.trial.logs import LogFile
 from pytest_harbor.trial.secrets import Redactor
 from pytest_harbor.trial.status import FOLDER, TrialStatus
 
+ASIDE = ".set-aside"
+"""Folder of a job for the trials that another run took the place of; readers pass it by."""
 OUTCOME_FILE = "outcome.json"
 """What pytest heard of a trial, in the trial's folder."""
 

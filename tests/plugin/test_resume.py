@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from pytest_harbor.environment.docker.owner import Owner
+from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.resume import shaping_options
-from pytest_harbor.report.earlier import ASIDE
 from pytest_harbor.trial.identity import digest_of_task
+from pytest_harbor.trial.kept import kept_of, note_kept
+from pytest_harbor.trial.record import ASIDE
 
 JOB = "2026-01-05__10-00-00__1a2b3c4d"
 DEAD = Owner.current().label().replace('"pid":', '"pid":9999')
@@ -131,6 +133,20 @@ def test_old_and_new_are_counted_together(project: Any, earlier: Any) -> None:
     assert (stats["n_completed_trials"], stats["n_pending_trials"]) == (2, 2)
     assert stats["evals"]["oracle__adhoc"]["metrics"] == [{"mean": 0.5}]
     assert stats["n_retries"] == 0
+
+
+def test_what_is_kept_of_a_trial_that_was_set_aside_is_still_found(
+    project: Any, earlier: Any
+) -> None:
+    job = earlier()
+    folder, standing = job.trial("a", "failed", "environment"), job.trial("b", "failed")
+    box, other = KeptBox(name="box", run_id="1a2b3c4d"), KeptBox(name="other", run_id="1a2b3c4d")
+    note_kept(folder, [box])
+    note_kept(standing, [other])
+    project.run("--harbor-resume")
+    aside = job.path / ASIDE / folder.name
+    assert kept_of(job.path) == {aside: [box], standing: [other]}
+    assert kept_of(folder) == kept_of(aside) == {aside: [box]}
 
 
 def test_what_had_no_verdict_runs_again_and_its_folder_is_set_aside(
