@@ -12,12 +12,15 @@ import pytest
 from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.errors import HarborError
 from pytest_harbor.plugin.command_line import harbor_words, path_from_here
+from pytest_harbor.plugin.options import settings
 from pytest_harbor.trial.kept import note_kept
+from pytest_harbor.verifier.script import ScriptVerifier
 
 if TYPE_CHECKING:
     from pytest_harbor.environment.base import Environment
     from pytest_harbor.result.trial import TrialResult
     from pytest_harbor.trial.plan import TrialPlan
+    from pytest_harbor.verifier.base import Verifier
 
 
 def keep(
@@ -25,6 +28,7 @@ def keep(
     plan: TrialPlan,
     result: TrialResult,
     environments: Sequence[Environment],
+    verifier: Verifier | None,
 ) -> str:
     """Keep what is left of a trial's environments; the commands that go with them.
 
@@ -33,6 +37,7 @@ def keep(
         plan: The trial as it was settled.
         result: What it came to.
         environments: All that were made for it, the agent's first.
+        verifier: Who graded, or would have; None: the trial did not come that far.
     """
     lines, boxes = list[str](), list[KeptBox]()
     users = (plan.works[-1].agent_user, plan.works[-1].verifier_user)
@@ -50,9 +55,19 @@ def keep(
         else:  # another backend's own words
             lines.append(str(box))
     if boxes:
-        note_kept(result.trial_dir, boxes)
-        lines += _commands(item, result.trial_dir, verifies=len(boxes) > 1 or not result.separate)
+        other = _other_verifier(item, verifier)
+        note_kept(result.trial_dir, boxes, verifier=other, multipliers=plan.options.multipliers)
+        verifies = not other and (len(boxes) > 1 or not result.separate)
+        lines += _commands(item, result.trial_dir, verifies=verifies)
     return "\n".join(lines)
+
+
+def _other_verifier(item: pytest.Item, verifier: Verifier | None) -> str:
+    """Who grades in place of the task's test script; empty: nobody."""
+    named = settings(item.config).benchmark.verifier
+    if verifier is None:
+        return named
+    return "" if type(verifier) is ScriptVerifier else named or type(verifier).__name__
 
 
 def _commands(item: pytest.Item, trial: Path, *, verifies: bool) -> Iterator[str]:

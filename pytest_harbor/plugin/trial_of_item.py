@@ -42,6 +42,7 @@ class ItemTrial:
         trial: The trial itself.
         environments: Everything that was made for the trial, in order.
         kept: How to enter and remove the environment, where it is kept.
+        verifier: Who grades; None: the trial has not come that far.
     """
 
     item: pytest.Item
@@ -49,6 +50,7 @@ class ItemTrial:
     trial: Trial
     environments: list[Environment]
     kept: str = ""
+    verifier: Verifier | None = None
 
     def start(self, environment: Environment) -> None:
         """Start the environment; one that does not start is settled while it can be kept."""
@@ -63,6 +65,7 @@ class ItemTrial:
 
         A box that was tampered with until it broke is the agent's failure, no error.
         """
+        self.verifier = verifier
         try:
             result = self.trial.run(environment, verifier)
         except EnvironmentFault as error:
@@ -99,7 +102,7 @@ class ItemTrial:
             return  # a try in a fresh one follows
         from pytest_harbor.plugin.keep import keep
 
-        self.kept = keep(self.item, self.trial.plan, result, self.environments)
+        self.kept = keep(self.item, self.trial.plan, result, self.environments, self.verifier)
 
     def stop(self) -> None:
         """Remove every environment that was made, unless it is kept."""

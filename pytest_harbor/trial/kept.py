@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from pytest_harbor.verifier.script import OUTPUT_FILE, ScriptVerifier
 
 KEPT_FILE = "kept.json"
 """In the trial's folder, for as long as boxes of it are kept."""
+_UNCHANGED = Multipliers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,46 @@ class Graded:
     output: str
 
 
-def note_kept(trial: Path, boxes: Sequence[KeptBox]) -> None:
-    """Write down what is kept of a trial; the box that was graded last stands last."""
-    write_json(trial / KEPT_FILE, {"boxes": [box.to_json() for box in boxes]})
+def note_kept(
+    trial: Path,
+    boxes: Sequence[KeptBox],
+    *,
+    verifier: str = "",
+    multipliers: Multipliers = _UNCHANGED,
+) -> None:
+    """Write down what is kept of a trial, and how it was graded.
+
+    Args:
+        trial: The trial's folder.
+        boxes: The one that was graded last stands last.
+        verifier: Who graded in place of the task's test script; empty: nobody.
+        multipliers: Factors on the time limits.
+    """
+    note = {
+        "boxes": [box.to_json() for box in boxes],
+        "verifier": verifier,
+        "multipliers": asdict(multipliers),
+    }
+    write_json(trial / KEPT_FILE, note)
+
+
+def grading_of(trial: Path) -> Multipliers:
+    """The factors that a kept trial was graded with.
+
+    Raises:
+        OptionError: Another verifier than the test script graded it, or the note is unreadable.
+    """
+    note = _json(trial / KEPT_FILE)
+    if verifier := note.get("verifier"):
+        raise OptionError(
+            f"{trial}: it was graded by {verifier}, and only a task's test script can be run again"
+            " in a kept environment; --harbor-regrade with the same --harbor-verifier grades what"
+            " the trial left"
+        )
+    try:
+        return Multipliers(**(note.get("multipliers") or {}))
+    except TypeError as error:
+        raise OptionError(f"{trial / KEPT_FILE}: cannot be read: {error}") from None
 
 
 def kept_of(path: Path) -> dict[Path, list[KeptBox]]:
@@ -108,16 +146,17 @@ def grade_again(trial: Path, *, step: str = "") -> Graded:
         step: Of a multi-step task; empty: the one that was graded last.
 
     Raises:
-        OptionError: The trial has no kept box, or no such step.
+        OptionError: The trial has no kept box, or no such step, or another verifier graded it.
         TaskFormatError: The task's files cannot be used.
         EnvironmentFault: The box is gone, or broke.
     """
     from pytest_harbor.environment.docker.kept_box import opened
 
     trial, boxes = _only(trial)
+    multipliers = grading_of(trial)
     config = _json(trial / "config.json")
     task = _task(config)
-    work = _work(task, trial, step)
+    work = _work(task, trial, step, multipliers)
     if work.box is not None and len(boxes) == 1:
         raise OptionError(
             "the task's verifier has an environment of its own, and none of it is kept: the trial"
@@ -166,7 +205,7 @@ def _task(config: dict[str, Any]) -> Task:
     return read_task(Path(path), overrides=TaskOverrides(ignore_separate_verifier=ignored))
 
 
-def _work(task: Task, trial: Path, wanted: str) -> WorkPlan:
+def _work(task: Task, trial: Path, wanted: str, multipliers: Multipliers) -> WorkPlan:
     steps = {one.name: number for number, one in enumerate(task.steps)}
     if wanted and wanted not in steps:
         known = ", ".join(steps) or "none: it is a single-step task"
@@ -175,7 +214,7 @@ def _work(task: Task, trial: Path, wanted: str) -> WorkPlan:
     name = wanted or (begun or [*steps, ""])[-1 if begun else 0]
     number = steps.get(name, 0)
     step = task.steps[number] if task.steps else None
-    return plan_work(task, step, task_network(task).works[number], Multipliers())
+    return plan_work(task, step, task_network(task).works[number], multipliers)
 
 
 def _env_table(task: Task, work: WorkPlan) -> dict[str, str]:
