@@ -70,6 +70,7 @@ class GroupNumbers:
         untrusted: Those of them with a reward that is not believed: at most 0 in the mean.
         left_out: Why the others are in no rate, and how many.
         mean_reward: Over the valid trials; None where there are none.
+        pass_rate: Passed trials of the valid ones; None where there are none.
         metrics: Reward key to mean, sum, min and max.
         pass_at: k to pass@k, from 1 to the most valid attempts at one task.
         errors: Fault's class name to the number of trials, the most frequent first.
@@ -89,6 +90,7 @@ class GroupNumbers:
     untrusted: int
     left_out: Mapping[str, int]
     mean_reward: Rate | None
+    pass_rate: Rate | None = None
     metrics: Mapping[str, Mapping[str, Rate]] = field(default_factory=dict)
     pass_at: Mapping[int, Rate] = field(default_factory=dict)
     errors: Mapping[str, int] = field(default_factory=dict)
@@ -127,6 +129,7 @@ def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
     valid = [trial for trial in trials if trial.counts]
     left_out = left_out_of(trials)
     tasks = _by_task(valid)
+    counts = _counts(tasks)
     return GroupNumbers(
         agent=name[0],
         model=name[1],
@@ -139,7 +142,8 @@ def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
         left_out=left_out,
         mean_reward=mean_rate(_scores(tasks), left_out) if valid else None,
         metrics=reward_metrics(tasks, left_out),
-        pass_at=_pass_at(tasks, left_out),
+        pass_rate=_pass_rate(counts, left_out) if counts else None,
+        pass_at=_pass_at(counts, len({trial.task_key for trial in trials})),
         harbor=harbor_figures(trials),
         errors=dict(Counter(trial.fault for trial in trials if trial.fault).most_common()),
         usage=_usage(trials),
@@ -165,49 +169,56 @@ def _scores(tasks: Sequence[Sequence[Trial]]) -> list[list[float]]:
     return [[trial.score for trial in task] for task in tasks]
 
 
-def _pass_at(tasks: Sequence[Sequence[Trial]], left_out: Mapping[str, int]) -> dict[int, Rate]:
-    counts = [(len(task), sum(trial.passed for trial in task)) for task in tasks]
-    most = max((attempts for attempts, _ in counts), default=0)
-    rates = {1: _pass_at_1(counts, left_out)} if counts else {}
-    rates |= {k: _pass_at_more(counts, k) for k in range(2, most + 1)}
-    return rates
+def _counts(tasks: Sequence[Sequence[Trial]]) -> list[tuple[int, int]]:
+    """Attempts at each task, and those that passed."""
+    return [(len(task), sum(trial.passed for trial in task)) for task in tasks]
 
 
-def _pass_at_1(counts: Sequence[tuple[int, int]], left_out: Mapping[str, int]) -> Rate:
+def _pass_rate(counts: Sequence[tuple[int, int]], left_out: Mapping[str, int]) -> Rate:
     """Passed trials of all valid ones."""
     size = sum(attempts for attempts, _ in counts)
     passed = sum(good for _, good in counts)
     value = passed / size
-    # The variance of a ratio whose parts are summed by task.
-    variance = sum((good - value * attempts) ** 2 for attempts, good in counts) / size**2
-    low, high = _interval(value, variance, len(counts), size)
+    # A ratio whose parts are summed by task: each task has its share of the trials.
+    offsets = [(good - value * attempts) / size for attempts, good in counts]
+    low, high = _interval(value, offsets, size)
     return Rate(value, low, high, passed, size, "trials", left_out)
 
 
-def _pass_at_more(counts: Sequence[tuple[int, int]], k: int) -> Rate:
+def _pass_at(counts: Sequence[tuple[int, int]], tasks: int) -> dict[int, Rate]:
+    most = max((attempts for attempts, _ in counts), default=0)
+    return {k: _pass_at_one(counts, tasks, k) for k in range(1, most + 1)}
+
+
+def _pass_at_one(counts: Sequence[tuple[int, int]], tasks: int, k: int) -> Rate:
     """The mean over those tasks that have enough attempts."""
-    estimates = [pass_at_k(attempts, good, k) for attempts, good in counts if attempts >= k]
+    enough = [(attempts, good) for attempts, good in counts if attempts >= k]
+    estimates = [pass_at_k(attempts, good, k) for attempts, good in enough]
     total, size = math.fsum(estimates), len(estimates)
     value = min(total / size, 1.0)
-    variance = sum((one - value) ** 2 for one in estimates) / size**2
-    low, high = _interval(value, variance, size, size * k)
-    few = len(counts) - size
+    draws = sum(attempts // k for attempts, _ in enough)
+    low, high = _interval(value, [(one - value) / size for one in estimates], draws)
+    few = tasks - size
     reason = {f"tasks with fewer than {k} valid attempts": few} if few else {}
     return Rate(value, low, high, total, size, "tasks", reason)
 
 
-def _interval(value: float, variance: float, tasks: int, most: int) -> tuple[float, float]:
+def _interval(value: float, offsets: Sequence[float], draws: int) -> tuple[float, float]:
     """Wilson's interval for the size at which a coin would vary as much as was seen.
 
     Args:
         value: The rate.
-        variance: Of the rate, by the spread between tasks.
-        tasks: How many there are: the size where there is no spread to go by.
-        most: The largest size that is believed, however little the tasks differ.
+        offsets: How far each task moves it.
+        draws: The largest size that is believed, however little the tasks differ.
     """
     coin = value * (1 - value)
-    size = coin / variance if variance > 0 and coin > 0 else tasks
-    return wilson(value, min(max(size, 1), most))
+    tasks = len(offsets)
+    if coin <= 0 or tasks < 2:  # nothing to see of how far it is the tasks' doing
+        return wilson(value, tasks)
+    squares = math.fsum(one**2 for one in offsets) * tasks / (tasks - 1)
+    # The coin's variance is estimated in the same way: with one attempt a task both are equal.
+    size = coin / squares * draws / (draws - 1) if squares > 0 else draws
+    return wilson(value, min(max(size, 1), draws))
 
 
 def _usage(trials: Sequence[Trial]) -> dict[str, Total]:

@@ -156,7 +156,7 @@ def test_a_jobs_result_keeps_harbors_place_for_harbors_rules(job: Any) -> None:
     content = json.loads((job.path / "result.json").read_text())
     assert content["stats"]["evals"]["codex__adhoc"] == {"pass_at_k": {"2": 1.0}, "n_trials": 2}
     (group,) = content["pytest_harbor"]["groups"]
-    assert group["pass_at"]["1"]["denominator"] == 2
+    assert group["pass_rate"]["denominator"] == 2
     assert content["id"] == "x"
 
 

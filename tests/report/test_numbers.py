@@ -62,14 +62,35 @@ def test_wilson_gives_the_published_intervals(
 
 def test_pass_at_1_of_one_attempt_a_task_has_the_plain_interval() -> None:
     rate = only(*(trial(str(number), float(number < 3)) for number in range(8))).pass_at[1]
-    assert (rate.value, rate.numerator, rate.denominator, rate.unit) == (3 / 8, 3, 8, "trials")
+    assert (rate.value, rate.numerator, rate.denominator, rate.unit) == (3 / 8, 3, 8, "tasks")
     assert (rate.low, rate.high) == pytest.approx(wilson(3 / 8, 8))
 
 
 def test_attempts_that_tasks_decide_make_no_rate_surer() -> None:
-    rate = only(*attempts("a", 1, 1, 1, 1), *attempts("b", 0, 0, 0, 0)).pass_at[1]
+    rate = only(*attempts("a", 1, 1, 1, 1), *attempts("b", 0, 0, 0, 0)).pass_rate
     assert rate.denominator == 8
-    assert (rate.low, rate.high) == pytest.approx(wilson(0.5, 2))
+    assert (rate.low, rate.high) == pytest.approx(wilson(0.5, 8 / 7))
+
+
+def test_pass_at_1_is_by_task_as_the_others_are_and_the_pass_rate_by_trial() -> None:
+    group = only(*attempts("a", *[1] * 10), *attempts("b", 0, 0))
+    assert (group.pass_at[1].value, group.pass_at[2].value) == (0.5, 0.5)
+    assert (group.pass_rate.numerator, group.pass_rate.denominator) == (10, 12)
+    assert group.pass_rate.unit == "trials"
+
+
+def test_tasks_that_agree_are_nearly_as_sure_as_tasks_that_nearly_do() -> None:
+    half = [attempts(str(n), *[1] * 5, *[0] * 5) for n in range(10)]
+    more = [*half[1:], attempts("0", *[1] * 6, *[0] * 4)]
+    for rate in ("pass_rate", "pass_at"):
+        same, other = (getattr(only(*sum(tasks, [])), rate) for tasks in (half, more))
+        same, other = (one[1] if rate == "pass_at" else one for one in (same, other))
+        assert (same.low, same.high) == pytest.approx((other.low, other.high), abs=0.02)
+
+
+def test_one_task_says_nothing_of_others_however_often_it_was_tried() -> None:
+    rate = only(*attempts("a", 1, 0, 1, 0)).pass_at[1]
+    assert (rate.low, rate.high) == pytest.approx(wilson(0.5, 1))
 
 
 def test_pass_at_k_is_the_mean_over_tasks_with_enough_attempts() -> None:
@@ -95,12 +116,14 @@ def test_what_has_no_valid_reward_is_left_out_and_said_why() -> None:
         "skipped": 1,
         "without a result": 1,
     }
-    assert group.pass_at[1].left_out == group.left_out
+    assert group.pass_rate.left_out == group.left_out
+    assert group.pass_at[1].left_out == {"tasks with fewer than 1 valid attempts": 1}
 
 
 def test_a_group_without_a_valid_reward_has_no_rate() -> None:
     group = only(trial("a", None, category="environment"))
     assert group.mean_reward is None
+    assert group.pass_rate is None
     assert group.pass_at == {}
 
 

@@ -15,7 +15,7 @@ const SUMMARY = [
   ["Agent", (group) => el("td", { class: "wrap" }, el("i", { class: "dot", style: { background: groupColour(group.index) } }), el("span", { class: "name" }, group.name))],
   ["Trials", (group) => el("td", null, `${group.trials}`, el("small", { class: "whole" }, counted(group.tasks, "task")))],
   ["Mean reward", ({ mean_reward: mean }) => el("td", null, mean ? number(mean.value) : "–", mean && mean.low !== null && el("small", null, `${number(mean.low, 2)} – ${number(mean.high, 2)}`))],
-  ["pass@1", ({ pass_at: { 1: first } }) => el("td", null, first ? percent(first.value) : "–", first && interval(first), first && el("small", { class: "whole" }, `${first.numerator} of ${first.denominator} trials`))],
+  ["pass@1", ({ pass_at: { 1: first }, ...group }) => el("td", null, first ? percent(first.value) : "–", first && interval(first), first && el("small", { class: "whole" }, `${group.passed} of ${group.valid} trials`))],
   ["pass@k", (group) => {
     const most = mostAttempts(group), last = group.pass_at[most];
     return most < 2 ? el("td", null, "–") : el("td", null, percent(last.value), interval(last), el("small", { class: "whole" }, `k = ${most}, ${counted(last.denominator, "task")}`));
