@@ -72,7 +72,7 @@ class GroupNumbers:
         mean_reward: Over the valid trials; None where there are none.
         pass_rate: Passed trials of the valid ones; None where there are none.
         metrics: Reward key to mean, sum, min and max.
-        pass_at: k to pass@k, from 1 to the most valid attempts at one task.
+        pass_at: k to pass@k by task, from 1 to the most valid attempts at one task.
         errors: Fault's class name to the number of trials, the most frequent first.
         usage: Tokens and cost, where any trial told.
         phases: Times by phase.

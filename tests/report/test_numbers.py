@@ -83,7 +83,7 @@ def test_tasks_that_agree_are_nearly_as_sure_as_tasks_that_nearly_do() -> None:
     half = [attempts(str(n), *[1] * 5, *[0] * 5) for n in range(10)]
     more = [*half[1:], attempts("0", *[1] * 6, *[0] * 4)]
     for rate in ("pass_rate", "pass_at"):
-        same, other = (getattr(only(*sum(tasks, [])), rate) for tasks in (half, more))
+        same, other = (getattr(only(*itertools.chain(*tasks)), rate) for tasks in (half, more))
         same, other = (one[1] if rate == "pass_at" else one for one in (same, other))
         assert (same.low, same.high) == pytest.approx((other.low, other.high), abs=0.02)
 
