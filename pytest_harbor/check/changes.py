@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -190,9 +190,13 @@ class Selection:
             return True
         if not self._below.isdisjoint(above for path in places for above in path.parents):
             return True
-        return any(
-            one.touches(path) for path in (*places, *_linked(task, set())) for one in self._changes
-        )
+        if any(one.touches(path) for path in places for one in self._changes):
+            return True
+        linked = _linked(task, self._is_known, set())
+        return any(one.touches(path) for path in linked for one in self._changes)
+
+    def _is_known(self, path: Path) -> bool:
+        return any(one.below(path) is not None for one in self._changes)
 
 
 def _shared_folders(changes: Sequence[Changes], patterns: Sequence[str]) -> Iterator[Path]:
@@ -219,15 +223,15 @@ def _holders(changes: Changes, patterns: Sequence[str]) -> Iterator[Path]:
             yield (changes.repository / path).parent
 
 
-def _linked(folder: Path, seen: set[str]) -> Iterator[Path]:
-    """What links in a folder lead to, and those in there."""
+def _linked(folder: Path, is_known: Callable[[Path], bool], seen: set[str]) -> Iterator[Path]:
+    """What links in a folder lead to, and those in there where a repository knows the place."""
     for link in _links(folder):
         for target in _hops(link):
             if str(target) not in seen and len(seen) < _MAX_LINKS:
                 seen.add(str(target))
                 yield target
-                if target.is_dir() and not target.is_symlink():
-                    yield from _linked(target, seen)
+                if is_known(target) and os.path.isdir(target) and not target.is_symlink():
+                    yield from _linked(target, is_known, seen)
 
 
 def _links(folder: Path) -> Iterator[Path]:

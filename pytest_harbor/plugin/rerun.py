@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,6 +19,9 @@ _CONFIG_FILES = (
     "pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini",
     "setup.cfg",
 )  # fmt: skip
+
+_KEYWORDS = ("harbor_agent_kwarg", "harbor_verifier_kwarg")
+_INNER_NAME = re.compile(r"""["'](\w[\w.-]*)["']\s*:""")
 
 # Which items a run has, what is shown and written of them all: not what this one does. A job
 # that is gone on with would report it once more.
@@ -39,7 +43,9 @@ def unset_variables(item: pytest.Item) -> list[str]:
     """Variables that the command takes values from and this process's environment lacks."""
     given = item.config.option
     names = [_env_name(one) for one in given.harbor_agent_env or ()]
-    names += [_variable(one) for one in given.harbor_agent_kwarg or () if _is_secret(one)]
+    for option in _KEYWORDS:
+        words = getattr(given, option) or ()
+        names += [_variable(option, one) for one in words if _is_secret(one)]
     return [name for name in dict.fromkeys(names) if name not in os.environ]
 
 
@@ -101,6 +107,9 @@ def _options(given: argparse.Namespace) -> Iterator[str]:
             continue
         if name == "harbor_agent_env":
             value = " ".join(map(_env_assignment, shlex.split(value)))
+        if name in _KEYWORDS and any(map(_is_secret, shlex.split(value))):
+            yield from _option("--" + name.replace("_", "-"), shlex.split(value))
+            continue
         yield shlex.quote(f"--override-ini={name}={value}")
     for name, value in vars(given).items():
         if name.startswith("harbor_") and value is not None and name not in _OF_THE_WHOLE_RUN:
@@ -116,7 +125,8 @@ def _option(flag: str, value: Any) -> Iterator[str]:
         if flag == "--harbor-agent-env":
             text = _env_assignment(text)
         if flag.endswith("-kwarg") and _is_secret(text):
-            yield f'{flag}={text.partition("=")[0]}="${_variable(text)}"'
+            variable = _variable(flag.removeprefix("--").replace("-", "_"), text)
+            yield f'{flag}={text.partition("=")[0]}="${variable}"'
         else:
             yield shlex.quote(f"{flag}={text}")
 
@@ -135,9 +145,15 @@ def _env_name(text: str) -> str:
 
 
 def _is_secret(assignment: str) -> bool:
-    return is_sensitive_name(assignment.partition("=")[0])
+    """Whether a keyword, or one inside of its value, holds a secret, and not where one is."""
+    name, _, value = assignment.partition("=")
+    inner = _INNER_NAME.findall(value)
+    return any(
+        is_sensitive_name(one) and not one.lower().endswith("_env") for one in (name, *inner)
+    )
 
 
-def _variable(assignment: str) -> str:
+def _variable(option: str, assignment: str) -> str:
     """What a shell's variable with a keyword's value is called."""
-    return assignment.partition("=")[0].strip().upper()
+    name = re.sub(r"\W", "_", assignment.partition("=")[0].strip()).upper()
+    return f"VERIFIER_{name}" if option == "harbor_verifier_kwarg" else name

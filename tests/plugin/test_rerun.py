@@ -80,6 +80,22 @@ def test_everything_that_shapes_the_trial_is_kept(item: Given, pytester: pytest.
     assert words_again(item("--override-ini=addopts=", "-vv", *args))[2:] == args
 
 
+def test_keywords_are_secret_wherever_they_stand(item: Given) -> None:
+    given = item(
+        "--override-ini=harbor_agent_kwarg=api_key=s3cr3t-1 turns=3",
+        "--override-ini=harbor_verifier_kwarg=model-config.api-key=s3cr3t-2",
+        '--harbor-agent-kwarg=config={"api_key": "s3cr3t-3"}',
+        "--harbor-verifier-kwarg=api_key=s3cr3t-4",
+        "--harbor-verifier-kwarg=api_key_env=JUDGE_KEY",
+    )
+    command = again(given)
+    assert "s3cr3t" not in command
+    assert '--harbor-agent-kwarg=api_key="$API_KEY" --harbor-agent-kwarg=turns=3' in command
+    assert 'model-config.api-key="$VERIFIER_MODEL_CONFIG_API_KEY"' in command
+    assert "--harbor-verifier-kwarg=api_key_env=JUDGE_KEY" in command
+    assert unset_variables(given) == ["CONFIG", "VERIFIER_API_KEY"]
+
+
 def test_what_is_of_the_whole_run_is_left_out(item: Given) -> None:
     args = ["--harbor-tasks=h*", "--harbor-html=r.html", "--harbor-csv=t.csv", "--harbor-keep"]
     assert words_again(item(*args))[2:] == ["--harbor-keep=failed"]

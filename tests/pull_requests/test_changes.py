@@ -212,6 +212,16 @@ def test_links_behind_links(git: Git) -> None:
     assert selected(git, since=base) == "a"
 
 
+def test_links_out_of_the_repository_are_not_followed_further(git: Git, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "back").symlink_to(git.path / "shared")
+    (git.path / "tasks/a/outside").symlink_to(outside)
+    base = git.commit()
+    write(git, "shared/data/x.txt", "changed\n")
+    assert selected(git, since=base) == ""
+
+
 def test_a_task_that_is_a_link(git: Git) -> None:
     write(git, "store/c/task.toml")
     (git.path / "tasks/c").symlink_to("../store/c")

@@ -115,6 +115,7 @@ def test_turns_are_limited_and_old_ones_left_out(tmp_path: Path) -> None:
         ('{"a": 1}', "no JSON object"),
         ('{"commands": "ls"}', "commands"),
         ('{"commands": [{"keystrokes": "x", "duration": -1}]}', "duration"),
+        pytest.param('{"analysis":' + "[" * 100_000, "no JSON object", id="deep"),
     ],
 )
 def test_an_answer_that_cannot_be_read_says_why(text: str, reason: str) -> None:

@@ -81,6 +81,8 @@ def _first_object(text: str) -> dict[str, object] | None:
             found, _ = decoder.raw_decode(text, start)
         except json.JSONDecodeError:
             found = None
+        except RecursionError:
+            return None
         if isinstance(found, dict) and found.keys() & Reply.model_fields.keys():
             return found
         start = text.find("{", start + 1)
