@@ -19,7 +19,13 @@ _SHOWN = 50
 
 
 def status_lines(job: JobReading) -> Iterator[str]:
-    """The state of a job that runs, has run, or was cut off."""
+    """The state of a job that runs, has run, or was cut off, for a terminal."""
+    for line in _lines(job):
+        # Builds and tasks write parts of it: nothing that a terminal obeys.
+        yield "".join(char if char.isprintable() else "?" for char in line)
+
+
+def _lines(job: JobReading) -> Iterator[str]:
     done = [one for one in job.trials if one.state == "finished" and not one.superseded]
     kinds = ", ".join(f"{number} {what}" for what, number in Counter(map(outcome, done)).items())
     total = max(_total(job.path), len(done))

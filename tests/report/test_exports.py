@@ -163,3 +163,14 @@ def test_the_command_refuses_in_a_sentence(
     assert "1 of 1 trials done" in capsys.readouterr().out
     assert command(job.path, "--baseline", job.path.parent) == 4
     assert "it holds jobs" in capsys.readouterr().err
+
+
+def test_the_commands_lines_hold_nothing_that_a_terminal_obeys(
+    job: Any, command: Any, capsys: Any
+) -> None:
+    (job.trial("one\x1b]0;title\x07") / "result.json").unlink()
+    assert command(job.path) == 0
+    told = capsys.readouterr().out
+    assert "one?]0;title?" in told
+    assert "\x1b" not in told
+    assert "\x07" not in told
