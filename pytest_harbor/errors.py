@@ -235,7 +235,13 @@ class AgentCrashError(AgentFault):
 
 
 class AgentUnableError(AgentFault):
-    """The agent could not work, for a reason that is not its skill; graded for information."""
+    """The agent could not work, for a reason that is not its skill; graded for information.
+
+    Attributes:
+        is_claimed: It is read from what the agent printed, and nobody else saw it.
+    """
+
+    is_claimed = False
 
 
 class VerifierFault(TrialError):

@@ -127,7 +127,9 @@ def unable_error(output: str) -> AgentUnableError | None:
     if not found:
         return None
     match, kind = max(found, key=lambda one: one[0].end())
-    return kind(f"the agent could not work, which is not its skill: {_line_around(match)}")
+    error = kind(f"the agent could not work, which is not its skill: {_line_around(match)}")
+    error.is_claimed = True
+    return error
 
 
 def _line_around(match: re.Match[str]) -> str:

@@ -36,11 +36,13 @@ class Try(NamedTuple):
         folder: Of its trial.
         faults: What went wrong, a name and a message each.
         waited_sec: How long until the next one.
+        had_reward: A verifier graded what there was; it counts nowhere.
     """
 
     folder: Path
     faults: Sequence[tuple[str, str]]
     waited_sec: float
+    had_reward: bool
 
 
 def set_up(
@@ -120,6 +122,7 @@ def _told(one: Try, number: int) -> dict[str, Any]:
         "trial_name": one.folder.name,
         "faults": [{"type": name, "message": message} for name, message in one.faults],
         "waited_sec": round(one.waited_sec, 3),
+        "had_reward": one.had_reward,
     }
 
 
@@ -137,7 +140,8 @@ def _put_away(item: pytest.Item, wait: float) -> None:
     trial = item.stash[ITEM_TRIAL].trial
     found = [(fault.type, fault.message) for work in trial.result.works for fault in work.faults]
     earlier = item.stash[_EARLIER]
-    earlier.append(Try(trial.record.path, found, wait))
+    had_reward = any(work.reward is not None for work in trial.result.works)
+    earlier.append(Try(trial.record.path, found, wait, had_reward))
     name, message = found[0]
     text = f"try {len(earlier)} failed, the next one after {wait:.1f} s: {name}: {message}"
     trial.record.note(f"tried again after {wait:.1f} s")

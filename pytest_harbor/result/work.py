@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pytest_harbor.errors import AgentUnableError
 from pytest_harbor.result.ctrf import CtrfReport
 from pytest_harbor.result.integrity import IntegrityReport
 from pytest_harbor.result.reward import Reward, Verdict
@@ -33,6 +34,7 @@ class Fault:
         message: For the user.
         traceback: For the result file; empty for errors that explain themselves.
         occurred_at: When, UTC.
+        is_claimed: Only the agent's own output says so.
     """
 
     phase: str
@@ -40,11 +42,14 @@ class Fault:
     message: str
     traceback: str = ""
     occurred_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    is_claimed: bool = False
 
     @classmethod
     def of(cls, phase: str, error: BaseException, traceback: str = "") -> Fault:
         """The fault that an exception stands for."""
-        return cls(phase, type(error).__name__, str(error) or type(error).__name__, traceback)
+        name = type(error).__name__
+        is_claimed = isinstance(error, AgentUnableError) and error.is_claimed
+        return cls(phase, name, str(error) or name, traceback, is_claimed=is_claimed)
 
 
 @dataclass(frozen=True, slots=True)

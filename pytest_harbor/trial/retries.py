@@ -2,7 +2,8 @@
 
 A cause is the class name of a fault, or of one of its bases; the nearest one decides. What is
 not in the table is not tried again. Faults of the environment count only until the agent has
-begun: it could break its box to be given another go.
+begun: it could break its box to be given another go. What only the agent's own output says of
+its provider counts only where nothing came of its work: anybody can print it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import NamedTuple
 from pytest_harbor import errors
 from pytest_harbor.agent import faults
 from pytest_harbor.result.trial import TrialResult
-from pytest_harbor.result.work import Fault
+from pytest_harbor.result.work import Fault, Work
 
 MAX_WAIT_SEC = 60.0
 _SET_UP, _PROVIDER = 1.0, 5.0
@@ -95,6 +96,8 @@ class RetryPolicy:
         """
         if tries > self.retries or result.category not in ("environment", "agent"):
             return None
+        if any(_is_doubtful_claim(work) for work in result.works):
+            return None
         waits = [self._wait(result, fault) for fault in _deciding(result)]
         known = [wait for wait in waits if wait is not None]
         if not known or len(known) < len(waits):
@@ -139,6 +142,19 @@ def _deciding(result: TrialResult) -> list[Fault]:
     if result.category == "agent":
         return [fault for fault in found if fault.phase != "verifier"]
     return found
+
+
+def _is_doubtful_claim(work: Work) -> bool:
+    """Whether only the agent says that its provider failed, and there is work of it."""
+    unable = [fault for fault in work.faults if fault.phase == "agent"]
+    if not any(fault.is_claimed for fault in unable) or _is_seen(unable):
+        return False
+    return work.reward is not None or bool(work.usage.get("n_steps"))
+
+
+def _is_seen(found: Iterable[Fault]) -> bool:
+    """Whether somebody beside the agent, such as the model gateway, saw that it could not work."""
+    return any("AgentUnableError" in lineage(one.type) and not one.is_claimed for one in found)
 
 
 def _has_worked(result: TrialResult) -> bool:

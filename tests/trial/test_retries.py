@@ -76,6 +76,7 @@ def test_an_agent_whose_provider_failed_works_again_and_nothing_of_the_try_is_le
     folder = ran.folder()
     assert tries(folder) == ["1"]
     assert ran.one()["pytest_harbor"]["tries"][0]["faults"][0]["type"] == "ApiRateLimitError"
+    assert ran.one()["pytest_harbor"]["tries"][0]["had_reward"] is True
     # Its verdict is kept as evidence, and counts nowhere.
     first = json.loads((folder / "tries/1/result.json").read_text())
     assert first["verifier_result"] == {"rewards": {"reward": 0.0}}

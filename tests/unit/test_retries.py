@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pytest_harbor.agent.faults import ApiRateLimitError, unable_error
 from pytest_harbor.plugin.benchmark_options import BenchmarkSettings
 from pytest_harbor.result.error_policy import POLICIES
 from pytest_harbor.result.reward import Reward
@@ -65,6 +66,26 @@ def test_a_trial_is_tried_again_by_its_cause(
 def test_a_reward_is_never_a_reason() -> None:
     graded = result(category="reward", reward=Reward({"reward": 0.0}, "reward.txt"))
     assert not again(graded, include=frozenset({"TrialError"}))
+
+
+def test_what_only_the_agent_printed_of_its_provider_counts_where_nothing_came_of_its_work() -> (
+    None
+):
+    claimed = unable_error("error: rate_limit_error")
+    assert claimed is not None
+    seen = ApiRateLimitError("429 of a provider")
+
+    def tried(*errors: Exception, **more: Any) -> list[bool]:
+        found = result(category="agent", **more)
+        found.faults += [Fault.of("agent", error) for error in errors]
+        return [again(found), again(found, include=frozenset({"ApiRateLimitError"}))]
+
+    zero = {"reward": Reward({"reward": 0.0}, "reward.txt")}
+    assert tried(claimed) == [True, True]
+    assert tried(claimed, **zero) == [False, False]
+    assert tried(claimed, usage={"n_steps": 3}) == [False, False]
+    assert tried(seen, **zero) == [True, True]
+    assert tried(claimed, seen, **zero) == [True, True]
 
 
 def test_all_steps_count() -> None:
