@@ -247,9 +247,8 @@ class Environment(ABC):
             user: Name or number, ``user:group`` too; None: :attr:`default_user`.
             cwd: Absolute; None: :attr:`workdir`.
             env: Added to the environment's own variables.
-            timeout_sec: Wall clock in seconds; at its end the command and all that it
-                started are killed, ``timed_out`` is set and nothing is raised.
-                None: no limit.
+            timeout_sec: Wall clock in seconds, None: no limit; at its end the command and all
+                that it started are killed, ``timed_out`` is set and nothing is raised.
             output: Takes the whole output as it comes, both streams in order of arrival.
             merge_streams: Standard error goes where standard output goes, in the box.
 
