@@ -230,7 +230,7 @@ def _linked(folder: Path, is_known: Callable[[Path], bool], seen: set[str]) -> I
             if str(target) not in seen and len(seen) < _MAX_LINKS:
                 seen.add(str(target))
                 yield target
-                if is_known(target) and os.path.isdir(target) and not target.is_symlink():
+                if is_known(target) and os.path.isdir(target) and not os.path.islink(target):
                     yield from _linked(target, is_known, seen)
 
 
@@ -245,9 +245,12 @@ def _hops(link: Path) -> Iterator[Path]:
     """Each path on the way from a link to the file it stands for."""
     path = link
     for _ in range(_MAX_HOPS):
-        if not path.is_symlink():
+        if not os.path.islink(path):
             break
-        path = Path(os.path.normpath(path.parent / path.readlink()))
+        try:
+            path = Path(os.path.normpath(path.parent / path.readlink()))
+        except OSError:
+            break
         yield path
     yield Path(os.path.realpath(link))
 

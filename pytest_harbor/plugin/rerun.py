@@ -108,6 +108,8 @@ def _options(given: argparse.Namespace) -> Iterator[str]:
         if name == "harbor_agent_env":
             value = " ".join(map(_env_assignment, shlex.split(value)))
         if name in _KEYWORDS and any(map(_is_secret, shlex.split(value))):
+            if getattr(given, name) is not None:  # which replaces the ini file's
+                continue
             yield from _option("--" + name.replace("_", "-"), shlex.split(value))
             continue
         yield shlex.quote(f"--override-ini={name}={value}")

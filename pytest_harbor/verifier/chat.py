@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,16 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import requests
-from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
 
-from pytest_harbor.errors import JudgeUnavailableError
+from pytest_harbor.errors import JudgeUnavailableError, VerifierTimeoutError
 from pytest_harbor.model_gateway.prices import Prices
 from pytest_harbor.model_gateway.tokens import TokenCount, read_tokens
 
 OPENAI = "https://api.openai.com/v1"
 _AGAIN = (408, 409, 429, 500, 502, 503, 504, 529)
+_WAITS_SEC = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
 _CONNECT_SEC = 20.0
+_LEAST_SEC = 0.001
 _QUOTED = 300
 
 
@@ -47,7 +49,7 @@ class ChatModel:
         model: Its name there; ``provider/name`` where prices are looked up by it.
         base_url: The endpoint, up to ``/chat/completions``.
         api_key: Empty: none is sent.
-        retries: How often a call is repeated.
+        retries: How often a call is repeated, up to six times.
         prices: The user's own, as a file.
     """
 
@@ -62,8 +64,13 @@ class ChatModel:
     ) -> Answer:
         """Ask once.
 
+        Args:
+            messages: Roles and contents.
+            timeout_sec: For the answer, with all repeats and the waits between them.
+
         Raises:
             JudgeUnavailableError: No answer was to be had.
+            VerifierTimeoutError: None within the time.
         """
         started = time.monotonic()
         body = {"model": self._name, "messages": list(messages)}
@@ -77,28 +84,37 @@ class ChatModel:
         return name if slash and provider == "openai" else self.model
 
     def _post(self, body: Mapping[str, Any], timeout_sec: float | None) -> dict[str, Any]:
+        end = math.inf if timeout_sec is None else time.monotonic() + timeout_sec
+        waits = iter(_WAITS_SEC[: self.retries])
+        while True:
+            try:
+                reply = self._send(body, end - time.monotonic())
+                wait = next(waits, None) if reply.status_code in _AGAIN else None
+                if wait is None:
+                    return _checked(reply, self.model)
+            except (requests.ConnectionError, requests.Timeout) as error:
+                wait = next(waits, None)
+                if wait is None and time.monotonic() < end:
+                    raise self._unavailable(error) from None
+            except (requests.RequestException, ValueError) as error:
+                raise self._unavailable(error) from None
+            wait = (wait or 0) * random.uniform(1, 1.5)
+            if time.monotonic() + wait >= end:
+                raise VerifierTimeoutError(f"the judge had no answer within {timeout_sec:.0f} s")
+            time.sleep(wait)
+
+    def _send(self, body: Mapping[str, Any], left: float) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
         where = f"{self.base_url.rstrip('/')}/chat/completions"
-        with requests.Session() as session:
-            retry = Retry(
-                total=self.retries,
-                backoff_factor=1,
-                backoff_jitter=0.5,
-                status_forcelist=_AGAIN,
-                allowed_methods=None,
-                raise_on_status=False,
-            )
-            for scheme in ("http://", "https://"):
-                session.mount(scheme, HTTPAdapter(max_retries=retry))
-            try:
-                limits = (_CONNECT_SEC, timeout_sec)
-                reply = session.post(where, json=body, headers=headers, timeout=limits)
-                return _checked(reply, self.model)
-            except (requests.RequestException, ValueError) as error:
-                raise JudgeUnavailableError(
-                    f"the judge's model {self.model} at {self.base_url}: {type(error).__name__}:"
-                    f" {_without(str(error), self.api_key)}"
-                ) from None
+        left = max(left, _LEAST_SEC)
+        limits = (min(left, _CONNECT_SEC), None if left == math.inf else left)
+        return requests.post(where, json=body, headers=headers, timeout=limits)
+
+    def _unavailable(self, error: Exception) -> JudgeUnavailableError:
+        return JudgeUnavailableError(
+            f"the judge's model {self.model} at {self.base_url}: {type(error).__name__}:"
+            f" {_without(str(error), self.api_key)}"
+        )
 
     def _cost(self, tokens: TokenCount | None) -> float | None:
         if tokens is None:

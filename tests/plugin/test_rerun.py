@@ -83,17 +83,18 @@ def test_everything_that_shapes_the_trial_is_kept(item: Given, pytester: pytest.
 def test_keywords_are_secret_wherever_they_stand(item: Given) -> None:
     given = item(
         "--override-ini=harbor_agent_kwarg=api_key=s3cr3t-1 turns=3",
-        "--override-ini=harbor_verifier_kwarg=model-config.api-key=s3cr3t-2",
+        "--override-ini=harbor_verifier_kwarg=api_key=s3cr3t-2",
         '--harbor-agent-kwarg=config={"api_key": "s3cr3t-3"}',
-        "--harbor-verifier-kwarg=api_key=s3cr3t-4",
-        "--harbor-verifier-kwarg=api_key_env=JUDGE_KEY",
+        "--harbor-agent-kwarg=api_key_env=JUDGE_KEY",
     )
     command = again(given)
     assert "s3cr3t" not in command
-    assert '--harbor-agent-kwarg=api_key="$API_KEY" --harbor-agent-kwarg=turns=3' in command
-    assert 'model-config.api-key="$VERIFIER_MODEL_CONFIG_API_KEY"' in command
-    assert "--harbor-verifier-kwarg=api_key_env=JUDGE_KEY" in command
-    assert unset_variables(given) == ["CONFIG", "VERIFIER_API_KEY"]
+    assert '--harbor-agent-kwarg=config="$CONFIG"' in command
+    assert "turns" not in command  # what an option was given for replaces the ini file's
+    assert "$API_KEY" not in command
+    assert '--harbor-verifier-kwarg=api_key="$VERIFIER_API_KEY"' in command
+    assert "--harbor-agent-kwarg=api_key_env=JUDGE_KEY" in command
+    assert unset_variables(given) == ["CONFIG"]
 
 
 def test_what_is_of_the_whole_run_is_left_out(item: Given) -> None:

@@ -124,7 +124,12 @@ def test_the_prompt_fences_what_the_agent_wrote(
     [
         ('{"score": 0.25, "reason": "x"}', 0.25),
         ('I think {"score": 1} no: ```json\n{"score": 0, "reason": "bad"}\n```', 0.0),
+        ('{"reason": "the file holds only {}", "score": 0}', 0.0),
+        ('{"score": 0.9, "reason": "x", "details": {}}', 0.9),
+        ('It holds {} alone. {"score": 0.5}', 0.5),
+        ('The file ends with {"score": 1}. I give {0}.', None),
         ('{"score": 1.5}', None),
+        pytest.param('{"a":' * 50_000, None, id="deep"),
         ('{"score": true}', None),
         ('{"score": "1"}', None),
         ('{"score": NaN}', None),
@@ -169,6 +174,15 @@ def test_a_provider_that_refuses_is_no_fault_of_the_agent(
 def test_the_verifiers_time_is_the_judges(judge: Any, context: VerifierContext) -> None:
     hasty = replace(context, timeout_sec=1e-9)
     assert isinstance(judge().verify(Files(), hasty).fault, VerifierTimeoutError)
+
+
+def test_a_provider_does_not_say_how_long_a_judge_waits(
+    server: ModelServer, judge: Any, context: VerifierContext
+) -> None:
+    server.script.refill([Turn.rate_limit("3600")] * 9)
+    fault = judge().verify(Files(), replace(context, timeout_sec=0.9)).fault
+    assert isinstance(fault, VerifierTimeoutError)
+    assert len(server.calls) == 1
 
 
 def test_a_judge_without_anything_to_see_says_so(judge: Any, context: VerifierContext) -> None:
