@@ -72,6 +72,7 @@ class Job(NamedTuple):
             allow_privileged=wanted.allow_privileged,
             strict_collect=wanted.strict_collect,
             agent_env=wanted.agent_env,
+            secrets=wanted.keyword_secrets,
             network=wanted.network.policy,
             uplink=wanted.uplink,
             gateway_image=wanted.gateway_image,

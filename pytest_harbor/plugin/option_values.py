@@ -11,11 +11,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_harbor.task.overrides import template_fault
-from pytest_harbor.task.template import missing_variables
+from pytest_harbor.task.template import is_sensitive_name, missing_variables
 
 KEEP_CHOICES = ("failed", "all")
 
@@ -66,6 +66,23 @@ def keyword_arguments(pairs: Iterable[str]) -> dict[str, Any]:
     """Keyword arguments of assignments; a value is JSON, a Python constant, or text."""
     split = (pair.partition("=") for pair in pairs)
     return {key.strip(): _kwarg_value(text) for key, _equals, text in split}
+
+
+def secret_values(arguments: Any, name: str = "") -> Iterator[str]:
+    """The texts among keyword arguments, nested ones too, whose names are those of secrets."""
+    if isinstance(arguments, Mapping):
+        for key, value in arguments.items():
+            yield from secret_values(value, str(key))
+    elif isinstance(arguments, list):
+        for value in arguments:
+            yield from secret_values(value, name)
+    elif isinstance(arguments, str) and is_sensitive_name(name) and not _is_a_place(name):
+        yield arguments
+
+
+def _is_a_place(name: str) -> bool:
+    """Whether a keyword tells the variable that holds the secret."""
+    return name.lower().endswith("_env")
 
 
 def _kwarg_value(text: str) -> Any:

@@ -33,6 +33,7 @@ from pytest_harbor.plugin.option_values import (
     env_table,
     keyword_arguments,
     missing_text,
+    secret_values,
     unreadable_ini,
 )
 from pytest_harbor.plugin.report_options import ReportSettings, report_settings
@@ -136,6 +137,11 @@ class Settings:
     ci: CiSettings = field(default_factory=CiSettings)
     datasets: DatasetSettings = field(default_factory=DatasetSettings)
     check: Literal["static", "on", "full"] | None = None
+
+    @property
+    def keyword_secrets(self) -> tuple[str, ...]:
+        """Values of keyword arguments that nothing that is written may hold."""
+        return tuple(secret_values([self.agent_kwargs, self.benchmark.verifier_kwargs]))
 
 
 def add_options(parser: pytest.Parser) -> None:

@@ -49,7 +49,8 @@ def _redactor(item: pytest.Item) -> Redactor:
         return item_trial.trial.record.redactor
     # What failed before there was a trial may show what was to be handed to its agent.
     keys = (os.environ[name] for name in VARIABLES if name in os.environ)
-    return Redactor([*settings(item.config).agent_env.values(), *keys])
+    given = settings(item.config)
+    return Redactor([*given.agent_env.values(), *given.keyword_secrets, *keys])
 
 
 def _cleaned(value: Any, clean: Callable[[str], str]) -> Any:

@@ -48,6 +48,7 @@ class RunOptions:
         strict_collect: A collect hook that fails is the task's fault, not only a note.
         verifier_retries: Further boxes to try where a separate verifier's box breaks.
         agent_env: For the agent's commands; values may be secret.
+        secrets: Further values that nothing that is written may hold.
         network: What the run allows; a trial has what its task allows, too.
         uplink: The engine's network through which boxes reach the outside; None: the run's.
         gateway_image: A ready image with the tools that hold a policy; None: made where needed.
@@ -74,6 +75,7 @@ class RunOptions:
     strict_collect: bool = False
     verifier_retries: int = 2
     agent_env: Mapping[str, str] = field(default_factory=dict, repr=False)
+    secrets: tuple[str, ...] = field(default=(), repr=False)
     network: NetworkPolicy = field(default_factory=NetworkPolicy)
     uplink: str | None = None
     gateway_image: str | None = None
@@ -165,6 +167,7 @@ class TrialPlan:
             for name, value in self.options.agent_env.items()
             if is_sensitive_name(name) or len(value) >= MIN_KEY_CHARS
         ]
+        secrets += self.options.secrets
         return Redactor([*secrets, *self.tools.secrets, *self.access.secrets])
 
     @property

@@ -70,6 +70,16 @@ def test_defaults(resolved, project):
         found.attempts = 2
 
 
+def test_secrets_among_keywords_are_known(resolved):
+    found = resolved(
+        "--harbor-agent-kwarg=api_key=s3cr3t-1",
+        '--harbor-agent-kwarg=config={"hosts": [{"token": "s3cr3t-2", "name": "a"}]}',
+        "--harbor-agent-kwarg=api_key_env=HOST_KEY",
+        "--harbor-verifier-kwarg=api_key=s3cr3t-3",
+    )
+    assert found.keyword_secrets == ("s3cr3t-1", "s3cr3t-2", "s3cr3t-3")
+
+
 CASES = [
     ("isolate_except", "server-*", "isolate_except", ("server-*",)),
     ("on_tamper", "fail", "on_tamper", "fail"),

@@ -84,6 +84,12 @@ def test_what_a_run_hands_to_its_agents_is_hidden_where_it_may_be_a_key(
     assert (redactor.text(value) != value) is hidden
 
 
+def test_what_the_run_names_as_secret_is_hidden(plan: Any) -> None:
+    settled = plan(options={"secrets": ("s3cr3t",)})
+    assert settled.redactor.text("a s3cr3t") == "a [REDACTED]"
+    assert "s3cr3t" not in repr(settled)
+
+
 def test_values_do_not_show_in_what_is_printed_or_written(
     plan: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
