@@ -242,7 +242,7 @@ def make_project(engine: Engine, server: Server, tmp_path: Path) -> Iterator[Mak
         yield make
 
 
-@pytest.mark.parametrize("first", [OPEN, CLOSED])
+@pytest.mark.parametrize("first", [OPEN, pytest.param(CLOSED, marks=pytest.mark.long)])
 def test_a_project_opens_and_closes_and_its_services_reach_each_other(
     engine: Engine, make_project: MakeProject, server: Server, first: NetworkPolicy
 ) -> None:

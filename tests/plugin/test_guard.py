@@ -94,7 +94,14 @@ def test_a_repository_may_be_one_task(project):
     project.assert_nothing_was_imported()
 
 
-@pytest.mark.parametrize("arguments", [["tasks"], ["tasks/hello/tests"], []])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tasks"],
+        pytest.param(["tasks/hello/tests"], marks=pytest.mark.long),
+        pytest.param([], marks=pytest.mark.long),
+    ],
+)
 def test_workers_import_nothing_either(hostile, arguments):
     result = hostile.run_process("-n2", *arguments)
     hostile.assert_nothing_was_imported()
