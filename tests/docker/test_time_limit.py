@@ -1,10 +1,13 @@
 """At a command's time limit it is dead, with all that it started, and nothing else is."""
 
+import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
 from pytest_harbor.environment.docker import DockerEnvironment
+from pytest_harbor.environment.docker.execution import CommandRunner
 
 MakeBox = Callable[..., DockerEnvironment]
 
@@ -18,6 +21,25 @@ ENTRYPOINT ["/entry.sh"]
 def processes(box: DockerEnvironment) -> list[str]:
     """The command lines of what runs in the box, as the engine's machine sees them."""
     return [row[-1] for row in box._engine.api.top(box.name)["Processes"]]
+
+
+def test_an_interrupt_that_comes_as_a_command_begins_is_not_lost(
+    box: DockerEnvironment, monkeypatch: pytest.MonkeyPatch
+):
+    """A model's limit can be met before the command has told which process it is."""
+    started, threads = CommandRunner._start, []
+
+    def start_slowly(self, *arguments):
+        execution = started(self, *arguments)
+        if not threads:
+            threads.append(threading.Thread(target=box.interrupt))
+            threads[0].start()
+            time.sleep(0.2)
+        return execution
+
+    monkeypatch.setattr(CommandRunner, "_start", start_slowly)
+    assert not box.exec("sleep 6009; true", timeout_sec=20).timed_out
+    threads[0].join()
 
 
 def test_a_busy_loop_is_dead_and_its_output_kept(box: DockerEnvironment):

@@ -50,6 +50,8 @@ MARK_GRACE_SEC = 10.0
 KILL_LIMIT_SEC = 10.0
 """How long killing from inside may take before the container is restarted."""
 
+_TELLS_SOON_SEC = 0.02
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -180,6 +182,7 @@ class CommandRunner:
         self.shell = shell
         self.notes: list[str] = []
         self._current: Execution | None = None
+        self._is_busy = False
 
     def run(
         self,
@@ -197,14 +200,19 @@ class CommandRunner:
         mark = new_mark()
         argv = wrapped(self.shell, mark, directory, command, merge=merge)
         output = Output(sink)
-        execution = self._current = self._start(Command(argv, user, env or {}), mark, output)
+        self._is_busy = True
+        try:
+            execution = self._current = self._start(Command(argv, user, env or {}), mark, output)
+        except BaseException:
+            self._is_busy = False
+            raise
         try:
             timed_out = not execution.read(deadline)
             if timed_out:
                 self._end(execution)
             exit_code = None if timed_out else self._exit_code(execution, user, output)
         finally:
-            self._current = None
+            self._current, self._is_busy = None, False
             execution.close()
         return ExecResult(
             exit_code=exit_code,
@@ -216,10 +224,14 @@ class CommandRunner:
         )
 
     def interrupt(self) -> None:
-        """Kill the command that runs now, and all that it started; from any thread."""
-        current = self._current
-        if current is not None and current.process is not None:
-            self._kill(current.process)
+        """Kill the command that runs now, and all that it started; from any thread but its own."""
+        limit = Deadline(KILL_LIMIT_SEC)
+        while self._is_busy and not limit.passed:
+            current = self._current
+            if current is not None and current.process is not None:
+                self._kill(current.process)
+                return
+            time.sleep(_TELLS_SOON_SEC)  # it has begun, and not told its process yet
 
     def open(
         self,
