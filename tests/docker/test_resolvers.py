@@ -27,7 +27,11 @@ def built(engine: Engine, more: str) -> str:
         member.size = len(text)
         archive.addfile(member, io.BytesIO(text))
     tag = f"pytest-harbor-test-forged-{len(more)}"
-    list(engine.api.build(fileobj=io.BytesIO(packed.getvalue()), custom_context=True, tag=tag))
+    list(
+        engine.api.build(
+            fileobj=io.BytesIO(packed.getvalue()), custom_context=True, tag=tag, rm=True
+        )
+    )
     return tag
 
 

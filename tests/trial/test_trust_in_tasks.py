@@ -169,7 +169,7 @@ def ready_image(engine, tmp_path):
         "COPY test.sh /tests/test.sh\nRUN mkdir /solution\n"
     )
     client = docker.from_env()
-    image, _ = client.images.build(path=str(tmp_path), tag="pytest-harbor-test-ready:1")
+    image, _ = client.images.build(path=str(tmp_path), tag="pytest-harbor-test-ready:1", rm=True)
     yield "pytest-harbor-test-ready:1"
     client.images.remove(image.id, force=True)
     client.close()
