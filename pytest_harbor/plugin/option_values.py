@@ -68,21 +68,21 @@ def keyword_arguments(pairs: Iterable[str]) -> dict[str, Any]:
     return {key.strip(): _kwarg_value(text) for key, _equals, text in split}
 
 
-def secret_values(arguments: Any, name: str = "") -> Iterator[str]:
+def secret_keywords(arguments: Any, name: str = "") -> Iterator[str]:
     """The texts among keyword arguments, nested ones too, whose names are those of secrets."""
     if isinstance(arguments, Mapping):
         for key, value in arguments.items():
-            yield from secret_values(value, str(key))
+            yield from secret_keywords(value, str(key))
     elif isinstance(arguments, list):
         for value in arguments:
-            yield from secret_values(value, name)
-    elif isinstance(arguments, str) and is_sensitive_name(name) and not _is_a_place(name):
+            yield from secret_keywords(value, name)
+    elif isinstance(arguments, str) and names_secret(name):
         yield arguments
 
 
-def _is_a_place(name: str) -> bool:
-    """Whether a keyword tells the variable that holds the secret."""
-    return name.lower().endswith("_env")
+def names_secret(name: str) -> bool:
+    """Whether a keyword holds a secret, and not the variable that one is in."""
+    return is_sensitive_name(name) and not name.lower().endswith("_env")
 
 
 def _kwarg_value(text: str) -> Any:

@@ -33,7 +33,7 @@ from pytest_harbor.plugin.option_values import (
     env_table,
     keyword_arguments,
     missing_text,
-    secret_values,
+    secret_keywords,
     unreadable_ini,
 )
 from pytest_harbor.plugin.report_options import ReportSettings, report_settings
@@ -141,7 +141,7 @@ class Settings:
     @property
     def keyword_secrets(self) -> tuple[str, ...]:
         """Values of keyword arguments that nothing that is written may hold."""
-        return tuple(secret_values([self.agent_kwargs, self.benchmark.verifier_kwargs]))
+        return tuple(secret_keywords([self.agent_kwargs, self.benchmark.verifier_kwargs]))
 
 
 def add_options(parser: pytest.Parser) -> None:

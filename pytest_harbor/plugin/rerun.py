@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_harbor.plugin.command_line import path_from_here, pytest_words
+from pytest_harbor.plugin.option_values import names_secret
 from pytest_harbor.task.layout import CONFIG_FILE
-from pytest_harbor.task.template import ONLY_A_NAME, is_sensitive_name
+from pytest_harbor.task.template import ONLY_A_NAME
 
 _CONFIG_FILES = (
     "pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini", "pyproject.toml", "tox.ini",
@@ -149,10 +150,7 @@ def _env_name(text: str) -> str:
 def _is_secret(assignment: str) -> bool:
     """Whether a keyword, or one inside of its value, holds a secret, and not where one is."""
     name, _, value = assignment.partition("=")
-    inner = _INNER_NAME.findall(value)
-    return any(
-        is_sensitive_name(one) and not one.lower().endswith("_env") for one in (name, *inner)
-    )
+    return any(map(names_secret, (name, *_INNER_NAME.findall(value))))
 
 
 def _variable(option: str, assignment: str) -> str:
