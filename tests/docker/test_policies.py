@@ -1,6 +1,7 @@
 """Boxes whose network opens and closes, seen from a server outside that knows who came."""
 
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -368,6 +369,8 @@ def test_a_closing_that_fails_half_way_closes_the_rest(
 def test_a_kept_box_keeps_its_gateway_and_is_told_how_to_go(
     engine: Engine, make_box: MakeBox, server: Server
 ) -> None:
+    close_gateways(engine)
+    before = set(threading.enumerate())
     box = make_box(network=(LISTED, CLOSED), uplink=server.network)
     box.start()
     told = str(box.keep())
@@ -378,9 +381,13 @@ def test_a_kept_box_keeps_its_gateway_and_is_told_how_to_go(
     try:
         made = engine.api.exec_create(box.name, ["bash", "-c", ASK])
         assert engine.api.exec_start(made["Id"]).decode().strip() == "hi"
+        # The run ends, and nobody listens on its connections any more: what is kept needs none.
+        close_gateways(engine)
+        assert set(threading.enumerate()) <= before
+        made = engine.api.exec_create(box.name, ["bash", "-c", ASK])
+        assert engine.api.exec_start(made["Id"]).decode().strip() == "hi"
     finally:
         subprocess.run(remove.partition(":")[2], shell=True, check=True, capture_output=True)
-    close_gateways(engine)
     left = [one["Names"][0][1:] for one in engine.api.containers(all=True)]
     left += [one["Name"] for one in engine.api.networks()]
     assert not {word.rstrip(";") for word in words} & set(left)

@@ -93,7 +93,8 @@ class GatewayNetwork(BoxNetwork):
     def keep(self) -> Kept:
         """Leave the gateway with its box, under a name that no sweep takes."""
         if self._kept is None:
-            self._kept = self._gateway.keep()
+            pool = gateways(self._engine, self._uplink, self._image)
+            self._kept = pool.keep(self._gateway)
         return self._kept
 
     def leave(self) -> None:

@@ -153,9 +153,11 @@ class Channel:
         self._broken = self._broken or "removed"
         with self._engine.errors(f"removing {self.name}", EnvironmentFault):
             remove_container(self._engine, self.name)
-        self._let_go()
+        self.let_go()
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
+        """Close the connection; a container that is kept lives on."""
+        self._broken = self._broken or "let go"
         if self._process is not None:
             with suppress(APIError, OSError):
                 self._process.close(0)

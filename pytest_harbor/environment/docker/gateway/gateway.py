@@ -250,6 +250,10 @@ class Gateway:
         networks = (self.network, *((self._uplink.name,) if self._uplink.own else ()))
         return Kept((self.name, self._guard.keep()), networks)
 
+    def let_go(self) -> None:
+        """Close the connection to one that is kept."""
+        self._talk.let_go()
+
     def remove(self) -> None:
         """Remove the container, then the network; containers on it are cut off."""
         with self._lock:

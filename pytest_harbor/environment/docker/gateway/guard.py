@@ -196,7 +196,9 @@ class Guard:
         with self._adding:
             channel, self._channel = self._channel, None
             self._elements.clear()
-        if channel is not None and not self._kept:
+        if channel is not None and self._kept:
+            channel.let_go()
+        elif channel is not None:
             self._end(channel)
 
     def _add(self, channel: Channel, name: str, element: str) -> None:
