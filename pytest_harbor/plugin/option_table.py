@@ -144,17 +144,17 @@ OPTIONS = (
     ),
     *(
         Option(
-            f"--harbor-{phase}-timeout-multiplier",
+            flag,
             f"Multiply the time limit of {what} (default: --harbor-timeout-multiplier)",
             above_zero,
             "float",
             "X",
         )
-        for phase, what in (
-            ("agent", "the agent"),
-            ("verifier", "the verifier"),
-            ("setup", "the agent's set-up"),
-            ("build", "the environment's build and start"),
+        for flag, what in (
+            ("--harbor-agent-timeout-multiplier", "the agent"),
+            ("--harbor-verifier-timeout-multiplier", "the verifier"),
+            ("--harbor-setup-timeout-multiplier", "the agent's set-up"),
+            ("--harbor-build-timeout-multiplier", "the environment's build and start"),
         )
     ),
     Option(

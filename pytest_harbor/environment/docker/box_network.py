@@ -105,6 +105,9 @@ class BoxNetwork:
         """Stay for a person; gives what belongs to the box beside its containers."""
         return Kept()
 
+    def let_go(self) -> None:
+        """The box is kept, and this process is done with it."""
+
     def leave(self) -> None:
         """The containers are gone."""
 

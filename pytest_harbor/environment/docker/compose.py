@@ -365,7 +365,9 @@ class ComposeEnvironment(NetworkedBox):
             if self._created and not self._kept:
                 self._project.remove()
                 self._created = False
-            if not self._kept:
+            if self._kept:
+                self._network.let_go()
+            else:
                 self._network.leave()
             if self._folder is not None:
                 shutil.rmtree(self._folder, ignore_errors=True)

@@ -207,6 +207,7 @@ class DockerEnvironment(NetworkedBox):
         self._runner = None
         self._close_image()
         if self._kept:
+            self._network.let_go()
             return
         if self._created:
             self._remove()

@@ -93,9 +93,14 @@ class GatewayNetwork(BoxNetwork):
     def keep(self) -> Kept:
         """Leave the gateway with its box, under a name that no sweep takes."""
         if self._kept is None:
-            pool = gateways(self._engine, self._uplink, self._image)
-            self._kept = pool.keep(self._gateway)
+            self._kept = self._gateway.keep()
         return self._kept
+
+    def let_go(self) -> None:
+        """Close the connection to the gateway, which is kept."""
+        acquired, self._acquired = self._acquired, None
+        if acquired is not None:
+            acquired.result().let_go()
 
     def leave(self) -> None:
         """Give the gateway back; one that may be in an unknown state is thrown away."""

@@ -13,7 +13,6 @@ from pytest_harbor.environment.docker.gateway.gateway import Gateway, create_net
 from pytest_harbor.environment.docker.gateway.guard import Guard, guard_bridges
 from pytest_harbor.environment.docker.gateway.image import ensure_gateway_image
 from pytest_harbor.environment.docker.gateway.uplink import Uplink, find_uplink
-from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.network import remove_network, run_network_name
 from pytest_harbor.errors import (
     EnvironmentFault,
@@ -99,7 +98,6 @@ class GatewayPool:
         self._found: tuple[Uplink, str] | None = None
         self._coming: list[_Making] = []
         self._closed = False
-        self._kept: list[Gateway] = []
 
     def warm(self) -> None:
         """Begin to make a waiting gateway, unless one waits; errors surface in acquire."""
@@ -165,21 +163,11 @@ class GatewayPool:
         """Remove a gateway and its network."""
         gateway.remove()
 
-    def keep(self, gateway: Gateway) -> Kept:
-        """Leave a gateway standing for a person; what to remove when done with it."""
-        kept = gateway.keep()
-        with self._lock:
-            self._kept.append(gateway)
-        return kept
-
     def close(self) -> None:
-        """Remove what waits or is being made; let go of what is kept."""
+        """Remove what waits or is being made."""
         with self._lock:
             self._closed = True
             coming, self._coming = self._coming, []
-            kept, self._kept = self._kept, []
-        for gateway in kept:
-            gateway.let_go()
         for making in coming:
             self._remove(making)
 
