@@ -1,15 +1,29 @@
 """Taking the engine's stream and the wrapper's marks apart; no engine needed."""
 
 import itertools
+import socket
 import struct
+import threading
+from types import SimpleNamespace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_harbor.environment.docker.attach import Deadline, FrameReader, Output, Tail
+from pytest_harbor.environment.docker.attach import (
+    AttachedStream,
+    Deadline,
+    FrameReader,
+    Output,
+    Tail,
+)
 from pytest_harbor.environment.docker.command import MarkFilter, StartedProcess, new_mark
+from pytest_harbor.environment.docker.process import DockerProcess
 
 STAT = "17 (a) b) R 1 17 17 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 4242 0 0"
+
+
+def frame(stream: int, data: bytes) -> bytes:
+    return struct.pack(">BxxxL", stream, len(data)) + data
 
 
 def cut(data: bytes, places: list[int]) -> list[bytes]:
@@ -22,7 +36,7 @@ def cut(data: bytes, places: list[int]) -> list[bytes]:
     st.lists(st.integers(0, 10_000), max_size=20),
 )
 def test_frames_come_back_however_they_are_cut(frames: list[tuple[int, bytes]], places: list[int]):
-    wire = b"".join(struct.pack(">BxxxL", stream, len(data)) + data for stream, data in frames)
+    wire = b"".join(itertools.starmap(frame, frames))
     reader = FrameReader()
     got: dict[int, bytes] = {1: b"", 2: b""}
     for part in cut(wire, places):
@@ -100,3 +114,26 @@ def test_a_deadline_of_no_time_has_passed():
     assert now.passed
     assert now.remaining == 0
     assert now.within(5) <= 0
+
+
+def test_output_that_overtakes_the_mark_does_not_keep_a_process_from_beginning() -> None:
+    # The engine carries the two streams side by side, and promises no order between them.
+    mark, flood = new_mark(), b"y\n" * 2**20
+    ours, engines = socket.socketpair()
+    frames = frame(1, flood), frame(2, mark + f" start {STAT}\n".encode())
+    sending = threading.Thread(target=engines.sendall, args=(b"".join(frames),))
+    sending.start()
+    body = ours.makefile("rb")
+    response = SimpleNamespace(raw=SimpleNamespace(_fp=SimpleNamespace(fp=body)), close=ours.close)
+    process = DockerProcess(AttachedStream(response), mark, lambda _process: None, None)
+    try:
+        assert process.begin(10) is None
+        got = b""
+        while len(got) < len(flood):
+            got += process.read(10) or b""
+        assert got == flood
+    finally:
+        sending.join()
+        engines.close()
+        process.close(0)
+        body.close()

@@ -25,6 +25,9 @@ _LOOK_SEC = 0.2
 _QUEUED_PIECES = 16
 """Pieces of output, of 64 KiB at most, that are read ahead."""
 
+_QUEUED_BEFORE_MARK = 1024
+"""The same while the wrapper's mark is awaited, which may come behind the command's output."""
+
 
 class DockerProcess(Process):
     """Reads on a thread of its own, so that the end is seen whether or not anybody reads."""
@@ -66,7 +69,9 @@ class DockerProcess(Process):
         Returns:
             None if it does, or did; else what the engine said instead, which may be nothing.
         """
+        self._pieces.maxsize = _QUEUED_BEFORE_MARK
         self._begun.wait(timeout_sec)
+        self._pieces.maxsize = _QUEUED_PIECES
         if self._marks.process is not None:
             return None
         words = b""
