@@ -208,6 +208,8 @@ class TrialResult(Work):
             "trial_uri": self.trial_dir.as_uri(),
             "task_id": dict(self.origin.task_id if self.origin else {"path": str(self.task_path)}),
             "source": self.origin.dataset if self.origin else None,
+            # Harbor reads no result without it; its own server writes the digest here, too.
+            "task_checksum": str(config.get("task_digest", "")).removeprefix("sha256:"),
             "config": dict(config),
             "agent_info": self._agent_info(),
             "agent_result": None if multi_step else usage_json(self.usage),

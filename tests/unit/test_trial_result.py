@@ -25,6 +25,7 @@ HARBOR_FIELDS = {
     "trial_uri",
     "task_id",
     "source",
+    "task_checksum",
     "config",
     "agent_info",
     "agent_result",
@@ -122,7 +123,8 @@ CASES = {"trial": graded, "trial-steps": stepped, "trial-begun": result}
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_whole_document(name: str) -> None:
-    document = CASES[name]().to_json({"id": "5b0e", "task": {"path": "tasks/hello"}})
+    config = {"id": "5b0e", "task": {"path": "tasks/hello"}, "task_digest": "sha256:c0ffee"}
+    document = CASES[name]().to_json(config)
     text = json.dumps(document, indent=4, allow_nan=False) + "\n"
     assert text == (GOLDEN / f"{name}.json").read_text()
 
