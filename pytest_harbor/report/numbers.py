@@ -17,7 +17,14 @@ from typing import NamedTuple
 
 from pytest_harbor.report.harbor_figures import HarborFigures, harbor_figures
 from pytest_harbor.report.metrics import reward_metrics
-from pytest_harbor.report.rates import Rate, mean_rate, total_of, wilson
+from pytest_harbor.report.rates import (
+    Rate,
+    mean_rate,
+    rate_by_task,
+    rate_interval,
+    total_of,
+    wilson,
+)
 from pytest_harbor.report.trial import PHASES, USAGE, Trial
 
 __all__ = ["GroupNumbers", "PhaseTime", "Rate", "Total", "group_numbers", "pass_at_k", "wilson"]
@@ -181,7 +188,7 @@ def _pass_rate(counts: Sequence[tuple[int, int]], left_out: Mapping[str, int]) -
     value = passed / size
     # A ratio whose parts are summed by task: each task has its share of the trials.
     offsets = [(good - value * attempts) / size for attempts, good in counts]
-    low, high = _interval(value, offsets, size)
+    low, high = rate_interval(value, offsets, size)
     return Rate(value, low, high, passed, size, "trials", left_out)
 
 
@@ -194,31 +201,10 @@ def _pass_at_one(counts: Sequence[tuple[int, int]], tasks: int, k: int) -> Rate:
     """The mean over those tasks that have enough attempts."""
     enough = [(attempts, good) for attempts, good in counts if attempts >= k]
     estimates = [pass_at_k(attempts, good, k) for attempts, good in enough]
-    total, size = math.fsum(estimates), len(estimates)
-    value = min(total / size, 1.0)
     draws = sum(attempts // k for attempts, _ in enough)
-    low, high = _interval(value, [(one - value) / size for one in estimates], draws)
-    few = tasks - size
+    few = tasks - len(enough)
     reason = {f"tasks with fewer than {k} valid attempts": few} if few else {}
-    return Rate(value, low, high, total, size, "tasks", reason)
-
-
-def _interval(value: float, offsets: Sequence[float], draws: int) -> tuple[float, float]:
-    """Wilson's interval for the size at which a coin would vary as much as was seen.
-
-    Args:
-        value: The rate.
-        offsets: How far each task moves it.
-        draws: The largest size that is believed, however little the tasks differ.
-    """
-    coin = value * (1 - value)
-    tasks = len(offsets)
-    if coin <= 0 or tasks < 2:  # nothing to see of how far it is the tasks' doing
-        return wilson(value, tasks)
-    squares = math.fsum(one**2 for one in offsets) * tasks / (tasks - 1)
-    # The coin's variance is estimated in the same way: with one attempt a task both are equal.
-    size = coin / squares * draws / (draws - 1) if squares > 0 else draws
-    return wilson(value, min(max(size, 1), draws))
+    return rate_by_task(estimates, draws, reason)
 
 
 def _usage(trials: Sequence[Trial]) -> dict[str, Total]:

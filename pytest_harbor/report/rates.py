@@ -41,6 +41,38 @@ def wilson(value: float, size: float) -> tuple[float, float]:
     return max(min(middle - half, value), 0.0), min(max(middle + half, value), 1.0)
 
 
+def rate_interval(value: float, offsets: Sequence[float], draws: int) -> tuple[float, float]:
+    """Wilson's interval for the size at which a coin would vary as much as was seen.
+
+    Args:
+        value: The rate.
+        offsets: How far each task moves it.
+        draws: The largest size that is believed, however little the tasks differ.
+    """
+    coin = value * (1 - value)
+    tasks = len(offsets)
+    if coin <= 0 or tasks < 2:  # nothing to see of how far it is the tasks' doing
+        return wilson(value, tasks)
+    squares = math.fsum(one**2 for one in offsets) * tasks / (tasks - 1)
+    # The coin's variance is estimated in the same way: with one attempt a task both are equal.
+    size = coin / squares * draws / (draws - 1) if squares > 0 else draws
+    return wilson(value, min(max(size, 1), draws))
+
+
+def rate_by_task(estimates: Sequence[float], draws: int, left_out: Mapping[str, int]) -> Rate:
+    """The mean of a rate that was estimated for each task.
+
+    Args:
+        estimates: One for each task, at least one.
+        draws: As :func:`rate_interval` takes them.
+        left_out: Of the rate.
+    """
+    total, size = math.fsum(estimates), len(estimates)
+    value = min(total / size, 1.0)
+    low, high = rate_interval(value, [(one - value) / size for one in estimates], draws)
+    return Rate(value, low, high, total, size, "tasks", left_out)
+
+
 def mean_rate(tasks: Sequence[Sequence[float]], left_out: Mapping[str, int]) -> Rate:
     """A mean over trials; its interval is 1.96 standard errors by task.
 

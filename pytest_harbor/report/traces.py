@@ -13,18 +13,12 @@ from typing import Any
 
 from pytest_harbor.report.data import outcome, plain
 from pytest_harbor.report.detail import instruction_of
-from pytest_harbor.report.files import (
-    UnreadableError,
-    files_below,
-    read_object,
-    subfolders,
-    unlinked,
-    write_lines,
-)
+from pytest_harbor.report.files import UnreadableError, read_object, unlinked, write_lines
 from pytest_harbor.report.limits import Limits
 from pytest_harbor.report.trajectory import MAX_TRAJECTORY_BYTES, TRAJECTORY, content_text
 from pytest_harbor.report.trial import Trial
 from pytest_harbor.report.values import items, mapping, text
+from pytest_harbor.report.work import artifact_paths, work_folders
 
 _MAX_CHARS = 4_000_000
 _ROLES = {"user": "user", "system": "system", "agent": "assistant"}
@@ -67,7 +61,7 @@ def trace(trial: Trial, example: int) -> dict[str, Any]:
         "completion": completion,
         "reward": trial.score if trial.counts else None,
         "metrics": dict(trial.rewards),
-        "artifacts": list(_artifacts(trial)),
+        "artifacts": list(artifact_paths(trial)),
         "info": _info(trial),
         "error": _error(fault, trial.fault_message) if fault else None,
         "timing": _timing(trial),
@@ -126,30 +120,8 @@ def _messages(trial: Trial) -> tuple[list[Message], list[Message]]:
     return prompt, [] if first is None else said[first:]
 
 
-def _artifacts(trial: Trial) -> Iterator[str]:
-    """Paths of the files that were brought home, from the trial's folder."""
-    for folder, prefix in _folders(trial):
-        try:
-            found, _ = files_below(unlinked(folder / "artifacts"))
-        except UnreadableError:
-            continue
-        for one in found:
-            if one.kind == "file" and one.path != "manifest.json":
-                yield f"{prefix}artifacts/{one.path}"
-
-
-def _folders(trial: Trial) -> Iterator[tuple[Path, str]]:
-    """The trial's folder and those of its steps, each with its path in the former."""
-    if trial.folder is None:
-        return
-    yield trial.folder, ""
-    steps = unlinked(trial.folder / "steps")
-    for name in subfolders(steps):
-        yield steps / name, f"steps/{name}/"
-
-
 def _trajectories(trial: Trial) -> Iterator[Sequence[Any]]:
-    for folder, _ in _folders(trial):
+    for folder, _ in work_folders(trial):
         try:
             path = unlinked(folder / "agent") / TRAJECTORY
             yield items(read_object(path, MAX_TRAJECTORY_BYTES).get("steps"))
