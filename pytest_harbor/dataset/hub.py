@@ -18,7 +18,7 @@ from urllib.parse import quote
 from pytest_harbor.dataset.digest import PREFIX, dataset_digest
 from pytest_harbor.dataset.http import Http
 from pytest_harbor.dataset.source import HubTask
-from pytest_harbor.dataset.spec import HubSpec, parse_package
+from pytest_harbor.dataset.spec import HubSpec, parse_package, refuse_account
 from pytest_harbor.errors import DatasetError
 
 URL_VARIABLE = "HARBOR_SUPABASE_URL"
@@ -63,9 +63,7 @@ class Hub:
                 f"--harbor-hub, the ini value harbor_hub or the variable {URL_VARIABLE}. A git "
                 "repository is written git+ORG/NAME, or with its host in front"
             )
-        if not given.startswith(("http://", "https://")):
-            raise DatasetError(f"--harbor-hub: expected a URL with https://, got {given!r}")
-        self._url = given.rstrip("/")
+        self._url = check_address(given)
         self._http = Http(_headers(), follow=False)
 
     def dataset(self, spec: HubSpec) -> HubDataset:
@@ -168,6 +166,18 @@ class Hub:
             return json.loads(body)
         except ValueError:
             raise DatasetError(f"{what}: the Hub did not answer with JSON") from None
+
+
+def check_address(text: str) -> str:
+    """A Hub's address, without what does not count.
+
+    Raises:
+        DatasetError: It is none, or has somebody's key in it.
+    """
+    refuse_account(text, f"a token is taken from the variable {TOKEN_VARIABLE}")
+    if not text.startswith(("http://", "https://")):
+        raise DatasetError(f"expected a URL with https://, got {text!r}")
+    return text.rstrip("/")
 
 
 def _headers() -> dict[str, str]:

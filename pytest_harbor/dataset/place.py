@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from pytest_harbor.dataset import git
 from pytest_harbor.dataset.http import Http
 from pytest_harbor.dataset.registry_file import REGISTRY_FILE
-from pytest_harbor.dataset.spec import GitSpec, is_git, parse_git, refuse_password
+from pytest_harbor.dataset.spec import GitSpec, is_git, parse_git, refuse_account
 from pytest_harbor.errors import DatasetError
 
 DEFAULT_REGISTRY = "https://raw.githubusercontent.com/laude-institute/harbor/main/registry.json"
@@ -62,9 +62,10 @@ def parse_place(text: str | None, base: Path) -> RegistryPlace:
         return RegistryPlace("url", DEFAULT_REGISTRY)
     text = text.strip()
     is_web = text.startswith(("http://", "https://"))
-    path = text.partition("?")[0].rpartition("@")[0] or text
+    path = text.partition("://")[2].partition("/")[2].partition("?")[0]
+    path = path.rpartition("@")[0] or path
     if is_web and not (path.endswith(".git") or "/tree/" in text):
-        refuse_password(text)
+        refuse_account(text, "keep the file on this machine, or in a git repository")
         return RegistryPlace("url", text)
     if text.startswith("file://") and text.endswith(".json"):
         return RegistryPlace("file", text.removeprefix("file://"))

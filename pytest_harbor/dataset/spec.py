@@ -167,6 +167,8 @@ def parse_git(text: str) -> GitSpec:
         DatasetError: It is none, or one that is not allowed.
     """
     source = _plain(text).removeprefix("git+")
+    if "://" in source:
+        refuse_password(source)
     if source.startswith((".", "/", "~")):
         raise DatasetError(
             f"{text!r}: a folder is no git repository here; write ./PATH for a folder with "
@@ -189,13 +191,41 @@ def refuse_password(url: str) -> None:
     Raises:
         DatasetError: It has a password; the message has not.
     """
-    parts = urlsplit(url)
-    if parts.password is not None:
-        shown = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+    if shown := _without_password(url):
         raise DatasetError(
             f"a password stands in the URL of {shown}, from where it gets into logs and results. "
             "Leave it out: git asks its credential helper (git help credentials), or use ssh"
         )
+
+
+def refuse_account(url: str, instead: str) -> None:
+    """See that an address that only we ask may be shown and written.
+
+    Args:
+        url: The address.
+        instead: Where an account's key belongs.
+
+    Raises:
+        DatasetError: It has a name or password of an account; the message has not.
+    """
+    if "@" not in _authority(url):
+        return
+    host = _authority(url).rpartition("@")[2]
+    raise DatasetError(
+        f"a name or password of an account stands in the URL of {host}, from where it "
+        f"gets into logs and results. Leave it out: {instead}"
+    )
+
+
+def _authority(url: str) -> str:
+    """What stands between ``//`` and the path, also where the URL is none."""
+    return re.split(r"[/?#]", url.partition("://")[2], maxsplit=1)[0]
+
+
+def _without_password(url: str) -> str:
+    """The URL without the account in it; empty where it has no password."""
+    account, _, host = _authority(url).rpartition("@")
+    return url.replace(f"{account}@{host}", host, 1) if ":" in account else ""
 
 
 def parse_task_path(path: str) -> str:
@@ -249,7 +279,6 @@ def _parse_url(url: str, ref: str | None, text: str) -> GitSpec:
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]
-        refuse_password(url)
     except ValueError as error:
         raise DatasetError(f"{text!r} is no URL: {error}") from None
     if parts.scheme not in SCHEMES or (parts.scheme == "file") == bool(host):

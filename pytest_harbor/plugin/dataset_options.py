@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,19 +16,31 @@ from pytest_harbor.plugin.option_values import non_empty
 def dataset_name(text: str) -> str:
     """Check the form of a dataset's name."""
     from pytest_harbor.dataset.spec import parse_dataset
-    from pytest_harbor.errors import DatasetError
 
-    try:
-        parse_dataset(text)
-    except DatasetError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-    return text.strip()
+    return _checked(text, parse_dataset)
 
 
 def hub_url(text: str) -> str:
     """Check the address of a Hub."""
-    if not text.strip().startswith(("https://", "http://")):
-        raise argparse.ArgumentTypeError(f"expected a URL with https://, got {text!r}")
+    from pytest_harbor.dataset.hub import check_address
+
+    return _checked(text, check_address)
+
+
+def registry_place(text: str) -> str:
+    """Check the place of a registry."""
+    from pytest_harbor.dataset.place import parse_place
+
+    return _checked(non_empty(text), lambda place: parse_place(place, Path()))
+
+
+def _checked(text: str, check: Callable[[str], object]) -> str:
+    from pytest_harbor.errors import DatasetError
+
+    try:
+        check(text.strip())
+    except DatasetError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
     return text.strip()
 
 
@@ -46,7 +58,7 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         "--harbor-registry",
         "Where datasets NAME[@VERSION] are looked up: a registry.json, its folder or URL, or a "
         "git repository that has one (default: Harbor's public registry)",
-        non_empty,
+        registry_place,
         "string",
         "PATH_OR_URL",
     ),

@@ -142,3 +142,13 @@ def test_a_tasks_path_stays_inside_or_is_refused(parts):
         return
     assert ".." not in found.split("/")
     assert not found.startswith("/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["https://user:s3cret@host.example", "https://user:s3cret@[bad/x", "file://u:s3cret@h/x"],
+)
+def test_a_password_is_not_shown_where_the_url_is_none(url):
+    with pytest.raises(DatasetError, match="a password stands in the URL") as caught:
+        parse_dataset(url)
+    assert "s3cret" not in str(caught.value)

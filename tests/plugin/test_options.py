@@ -258,6 +258,10 @@ REFUSED = [
     ("uplink", "my net", "expected a name of letters, digits"),
     ("gateway_image", "a b", "expected the name of an image, got 'a b'"),
     ("runtime", "-x", "expected a name of letters, digits"),
+    ("hub", "https://me:pw@hub.example", "an account stands in the URL of hub.example, from"),
+    ("hub", "https://token@hub.example/a", "is taken from the variable HARBOR_HUB_TOKEN"),
+    ("registry", "https://me:pw@a.example/r.json", "an account stands in the URL of a.example"),
+    ("registry", "https://me:pw@a.example/r.git", "a password stands in the URL of https://a.exa"),
 ]
 
 
