@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +14,7 @@ from typing import Any
 
 import requests
 
-from pytest_harbor.errors import JudgeUnavailableError, VerifierTimeoutError
+from pytest_harbor.errors import JudgeUnavailableError, OptionError, VerifierTimeoutError
 from pytest_harbor.model_gateway.prices import Prices
 from pytest_harbor.model_gateway.tokens import TokenCount, read_tokens
 
@@ -40,6 +42,16 @@ class Answer:
     cost_usd: float | None
     seconds: float
 
+    def record(self) -> dict[str, Any]:
+        """What is written down of it."""
+        return {
+            "answer": self.text,
+            "input_tokens": self.tokens.input if self.tokens else None,
+            "output_tokens": self.tokens.output if self.tokens else None,
+            "cost_usd": self.cost_usd,
+            "seconds": round(self.seconds, 3),
+        }
+
 
 @dataclass(slots=True)
 class ChatModel:
@@ -58,6 +70,25 @@ class ChatModel:
     api_key: str = field(default="", repr=False)
     retries: int = 4
     prices: Path | None = None
+
+    @classmethod
+    def found(
+        cls, model: str, base_url: str = "", api_key_env: str = "", prices: str = ""
+    ) -> ChatModel:
+        """The model of a judge's arguments, in the environment of this process.
+
+        Args:
+            model: Its name.
+            base_url: Empty: ``OPENAI_BASE_URL``, else OpenAI's.
+            api_key_env: Variable with the key.
+            prices: File with prices.
+        """
+        return cls(
+            model=model,
+            base_url=base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI,
+            api_key=os.environ.get(api_key_env, ""),
+            prices=Path(prices) if prices else None,
+        )
 
     def ask(
         self, messages: Sequence[Mapping[str, str]], *, timeout_sec: float | None = None
@@ -150,3 +181,35 @@ def _text(answer: Mapping[str, Any]) -> str:
 
 def _without(text: str, secret: str) -> str:
     return text.replace(secret, "[REDACTED]") if secret else text
+
+
+def checked_votes(votes: Any) -> int:
+    """How often a judge is asked.
+
+    Raises:
+        OptionError: It is no number from 1.
+    """
+    if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1:
+        raise OptionError(f"the judge's votes: expected a whole number from 1, got {votes!r}")
+    return votes
+
+
+def last_object(text: str) -> dict[str, Any]:
+    """The JSON object that ends an answer and is in no other; empty where there is none.
+
+    It may stand in a fenced block.
+    """
+    text = text.strip().removesuffix("```").rstrip()
+    decoder, start = json.JSONDecoder(), text.find("{")
+    while start >= 0:
+        try:
+            found, end = decoder.raw_decode(text, start)
+        except RecursionError:
+            break
+        except ValueError:
+            end = start + 1
+        else:
+            if end == len(text):
+                return dict(found)
+        start = text.find("{", end)
+    return {}

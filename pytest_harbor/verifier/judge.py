@@ -10,25 +10,22 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
-    OptionError,
     TransferError,
     VerifierOutputParseError,
     VerifierTimeoutError,
 )
 from pytest_harbor.result.reward import REWARD_KEY, Reward
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
-from pytest_harbor.verifier.chat import OPENAI, Answer, ChatModel
+from pytest_harbor.verifier.chat import Answer, ChatModel, checked_votes, last_object
 from pytest_harbor.verifier.script import ScriptVerifier
 
 RECORD = "judge.json"
@@ -78,18 +75,11 @@ class JudgeVerifier(Verifier):
         Raises:
             OptionError: A value is not accepted.
         """
-        if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1:
-            raise OptionError(f"the judge's votes: expected a whole number from 1, got {votes!r}")
         self.files = (files,) if isinstance(files, str) else tuple(files)
-        self.criteria, self.votes = criteria, votes
+        self.criteria, self.votes = criteria, checked_votes(votes)
         self.tests = ScriptVerifier() if tests else None
         self.max_file_bytes = max_file_bytes
-        self.chat = ChatModel(
-            model=model,
-            base_url=base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI,
-            api_key=os.environ.get(api_key_env, ""),
-            prices=Path(prices) if prices else None,
-        )
+        self.chat = ChatModel.found(model, base_url, api_key_env, prices)
 
     def verify(self, environment: Environment, context: VerifierContext) -> VerifierReport:
         """Ask for the votes, and write down what was asked and answered."""
@@ -197,16 +187,7 @@ def _time_left(context: VerifierContext, started: float) -> float | None:
 
 def _vote(answer: Answer) -> dict[str, Any]:
     score, reason = read_vote(answer.text)
-    tokens = answer.tokens
-    return {
-        "score": score,
-        "reason": reason,
-        "answer": answer.text,
-        "input_tokens": tokens.input if tokens else None,
-        "output_tokens": tokens.output if tokens else None,
-        "cost_usd": answer.cost_usd,
-        "seconds": round(answer.seconds, 3),
-    }
+    return {"score": score, "reason": reason, **answer.record()}
 
 
 def _finite(value: Any) -> float | None:
@@ -221,25 +202,8 @@ def read_vote(text: str) -> tuple[float | None, str]:
 
     What stands before it may be a quotation of the work that is judged.
     """
-    value = _last_object(text.strip().removesuffix("```").rstrip())
+    value = last_object(text)
     score = _finite(value.get("score"))
     if score is None or not 0 <= score <= 1:
         return None, ""
     return score, str(value.get("reason", ""))
-
-
-def _last_object(text: str) -> dict[str, Any]:
-    """The object that ends a text and is in no other; empty where there is none."""
-    decoder, start = json.JSONDecoder(), text.find("{")
-    while start >= 0:
-        try:
-            found, end = decoder.raw_decode(text, start)
-        except RecursionError:
-            break
-        except ValueError:
-            end = start + 1
-        else:
-            if end == len(text):
-                return dict(found)
-        start = text.find("{", end)
-    return {}
