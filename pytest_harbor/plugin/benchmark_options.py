@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,6 +14,7 @@ from pytest_harbor.plugin.ini import absolute_path
 from pytest_harbor.plugin.option_values import assignment, keyword_arguments, non_empty
 
 RETRIES = 2
+MAX_FIRST_WAIT_SEC = 86_400
 
 
 def whole_from_zero(value: object) -> int:
@@ -34,6 +35,21 @@ def fault_name(text: str) -> str:
             f"expected the name of an error as in result.json, as HealthcheckError, got {text!r}"
         )
     return text.strip()
+
+
+def first_wait(text: str) -> str:
+    """Check the wait after an error, as ``ERROR=SECONDS``."""
+    name, _, seconds = text.partition("=")
+    try:
+        wait = float(seconds)
+    except ValueError:
+        wait = -1.0
+    if not 0 <= wait <= MAX_FIRST_WAIT_SEC:
+        raise argparse.ArgumentTypeError(
+            f"expected ERROR=SECONDS with a number from 0 to {MAX_FIRST_WAIT_SEC}, as "
+            f"ApiRateLimitError=30, got {text!r}"
+        )
+    return f"{fault_name(name)}={wait:g}"
 
 
 ROWS: tuple[tuple[Any, ...], ...] = (
@@ -59,6 +75,14 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         fault_name,
         "args",
         "ERROR",
+    ),
+    (
+        "--harbor-retry-wait",
+        "First wait after an error, repeatable, in place of the table's; each further one is "
+        "twice as long, up to 60 s or this one",
+        first_wait,
+        "args",
+        "ERROR=SECONDS",
     ),
     (
         "--harbor-verifier",
@@ -102,6 +126,7 @@ class BenchmarkSettings(NamedTuple):
         retries: Further tries after a fault of the set-up or the provider.
         retry_include: Errors that alone are reasons for one; empty: the table of causes.
         retry_exclude: Errors that are none.
+        retry_waits: Seconds of the first wait after an error.
         verifier: Who grades in place of the task's test script; empty: nobody.
         verifier_kwargs: Its keyword arguments.
         regrade: The job whose trials are graded again.
@@ -111,6 +136,7 @@ class BenchmarkSettings(NamedTuple):
     retries: int = RETRIES
     retry_include: tuple[str, ...] = ()
     retry_exclude: tuple[str, ...] = ()
+    retry_waits: Mapping[str, float] = MappingProxyType({})
     verifier: str = ""
     verifier_kwargs: Mapping[str, Any] = MappingProxyType({})
     regrade: Path | None = None
@@ -124,8 +150,14 @@ def benchmark_settings(config: pytest.Config, value: Mapping[str, Any]) -> Bench
         retries=RETRIES if value["retries"] is None else value["retries"],
         retry_include=tuple(dict.fromkeys(value["retry_include"] or ())),
         retry_exclude=tuple(dict.fromkeys(value["retry_exclude"] or ())),
+        retry_waits=_waits(value["retry_wait"] or ()),
         verifier=(value["verifier"] or "").strip(),
         verifier_kwargs=keyword_arguments(value["verifier_kwarg"] or ()),
         regrade=None if regrade is None else absolute_path(config, "harbor_regrade", regrade),
         metrics=tuple(dict.fromkeys(value["metric"] or ())),
     )
+
+
+def _waits(given: Iterable[str]) -> dict[str, float]:
+    """Seconds by the name of an error; the last one given counts."""
+    return {name: float(wait) for name, _, wait in (one.partition("=") for one in given)}

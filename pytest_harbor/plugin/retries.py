@@ -94,7 +94,10 @@ def policy(config: pytest.Config) -> RetryPolicy:
 
     wanted = settings(config).benchmark
     return RetryPolicy(
-        wanted.retries, frozenset(wanted.retry_include), frozenset(wanted.retry_exclude)
+        wanted.retries,
+        frozenset(wanted.retry_include),
+        frozenset(wanted.retry_exclude),
+        wanted.retry_waits,
     )
 
 

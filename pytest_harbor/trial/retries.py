@@ -9,8 +9,8 @@ its provider counts only where nothing came of its work: anybody can print it.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pytest_harbor import errors
@@ -63,10 +63,13 @@ CAUSES = (
     Cause("ImageNotFoundError", False, 0, True, "the name is wrong each time"),
     Cause("MissingVariableError", False, 0, True, "it is missing each time"),
     Cause("ComposeFileError", False, 0, True, "the file is the same each time"),
+    Cause("BoxTooLargeError", False, 0, True, "it holds as much each time"),
+    Cause("JudgeUnavailableError", False, 0, True, "its calls were repeated; regrade instead"),
     Cause("VerifierFault", False, 0, True, "the task's fault"),
     Cause("AgentTimeoutError", False, 0, True, "the agent's doing, and graded"),
     Cause("NonZeroAgentExitCodeError", False, 0, True, "the agent's doing, and graded"),
     Cause("AgentCrashError", False, 0, True, "the agent's doing, and graded"),
+    Cause("AgentModelLimitError", False, 0, True, "the run's own limit, and graded"),
 )
 """The causes that are known; others are no reason for another try."""
 
@@ -81,11 +84,13 @@ class RetryPolicy:
         retries: Further tries of one trial.
         include: Names that alone are tried again, whatever the table says; empty: the table.
         exclude: Names that are not; they win.
+        waits: First waits in place of the table's; the nearest name decides.
     """
 
     retries: int = 2
     include: frozenset[str] = frozenset()
     exclude: frozenset[str] = frozenset()
+    waits: Mapping[str, float] = field(default_factory=dict)
 
     def wait_before(self, result: TrialResult, tries: int) -> float | None:
         """Seconds until another try of a trial that was settled; None: there is none.
@@ -102,7 +107,7 @@ class RetryPolicy:
         known = [wait for wait in waits if wait is not None]
         if not known or len(known) < len(waits):
             return None
-        longest = min(max(known) * 2.0 ** (tries - 1), MAX_WAIT_SEC)
+        longest = min(max(known) * 2.0 ** (tries - 1), max(MAX_WAIT_SEC, *known))
         return longest * random.uniform(0.5, 1.0)
 
     def _wait(self, result: TrialResult, fault: Fault) -> float | None:
@@ -110,12 +115,13 @@ class RetryPolicy:
         if self.exclude.intersection(names):
             return None
         cause = next((_TABLE[name] for name in names if name in _TABLE), None)
+        wait = (cause.wait_sec if cause else 0.0) or _SET_UP
+        wait = next((self.waits[name] for name in names if name in self.waits), wait)
         if self.include:
-            wait = cause.wait_sec if cause else 0.0
-            return (wait or _SET_UP) if self.include.intersection(names) else None
+            return wait if self.include.intersection(names) else None
         if cause is None or not cause.retry:
             return None
-        return cause.wait_sec if cause.anywhere or not _has_worked(result) else None
+        return wait if cause.anywhere or not _has_worked(result) else None
 
 
 def lineage(name: str) -> Iterator[str]:
@@ -128,12 +134,6 @@ def lineage(name: str) -> Iterator[str]:
         yield one.__name__
         if one is errors.TrialError:
             return
-
-
-def unknown_names(names: Iterable[str]) -> list[str]:
-    """Names that no fault of ours has, which are likely misspelt."""
-    modules = (faults, errors)
-    return [name for name in names if not any(hasattr(one, name) for one in modules)]
 
 
 def _deciding(result: TrialResult) -> list[Fault]:

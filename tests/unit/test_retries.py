@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pytest_harbor.agent.faults import ApiRateLimitError, unable_error
+from pytest_harbor.errors import TrialError
 from pytest_harbor.plugin.benchmark_options import BenchmarkSettings
 from pytest_harbor.result.error_policy import POLICIES
 from pytest_harbor.result.reward import Reward
@@ -123,6 +124,37 @@ def test_the_wait_doubles_has_a_spread_and_an_end() -> None:
         assert longest / 2 <= min(waits) < max(waits) <= longest
     provider = limits.wait_before(result(("agent", "ApiRateLimitError"), category="agent"), 1)
     assert (provider or 0.0) >= 2.5
+
+
+def test_a_run_has_its_own_first_waits() -> None:
+    start = result(("environment", "EnvironmentStartTimeoutError"))
+    waits = {"EnvironmentStartError": 8.0, "EnvironmentFault": 3.0, "HealthcheckError": 300.0}
+    limits = RetryPolicy(retries=20, waits=waits)
+    assert 4.0 <= (limits.wait_before(start, 1) or 0.0) <= 8.0
+    assert 30.0 <= (limits.wait_before(start, 5) or 0.0) <= MAX_WAIT_SEC
+    health = result(("environment", "HealthcheckError"))
+    assert 150.0 <= (limits.wait_before(health, 4) or 0.0) <= 300.0
+    assert RetryPolicy(waits={"HealthcheckError": 0.0}).wait_before(health, 1) == 0.0
+    missing = result(("environment", "ImageNotFoundError"))
+    assert limits.wait_before(missing, 1) is None
+
+
+def test_a_judge_that_did_not_answer_costs_no_agents_work_unless_asked_for() -> None:
+    found = result(("verifier", "JudgeUnavailableError"))
+    assert not again(found)
+    assert again(found, include=frozenset({"JudgeUnavailableError"}))
+
+
+def test_every_fault_that_a_trial_can_have_is_in_the_table() -> None:
+    known = {cause.name for cause in CAUSES}
+    modules = ("pytest_harbor.errors", "pytest_harbor.agent.faults")
+    kinds = [kind for kind in _leaves(TrialError) if kind.__module__ in modules]
+    assert [kind for kind in kinds if not known.intersection(lineage(kind.__name__))] == []
+
+
+def _leaves(kind: type) -> list[type]:
+    below = kind.__subclasses__()
+    return [one for sub in below for one in _leaves(sub)] if below else [kind]
 
 
 def test_the_table_agrees_with_harbors_where_both_know_a_name() -> None:
