@@ -49,10 +49,7 @@ class UploadArchive:
 
     def add_member(self, entry: tarfile.TarInfo, content: IO[bytes] | None, path: str) -> None:
         """An entry of another archive, under another name, with its owner and attributes."""
-        stale = ("path", "linkpath", "size")
-        entry.pax_headers = {k: v for k, v in entry.pax_headers.items() if k not in stale}
-        entry.name = _member(path)
-        self._tar.addfile(entry, content)
+        self._tar.addfile(renamed(entry, path), content)
 
     def add_tree(
         self,
@@ -110,6 +107,14 @@ class UploadArchive:
     def close(self) -> None:
         """Let go of what was gathered."""
         self._file.close()
+
+
+def renamed(entry: tarfile.TarInfo, path: str) -> tarfile.TarInfo:
+    """An entry of another archive, for the path that it has from the root."""
+    stale = ("path", "linkpath", "size")
+    entry.pax_headers = {k: v for k, v in entry.pax_headers.items() if k not in stale}
+    entry.name = _member(path)
+    return entry
 
 
 def _member(path: str) -> str:

@@ -59,12 +59,18 @@ class DockerEnvironment(NetworkedBox):
         self._created = False
         self._kept = False
         self._image: Image | None = None
+        self._base: Image | None = None
         self._notes: list[str] = []
 
     @property
     def image(self) -> str:
         """Reference of the image that the container was made from; empty before start."""
         return self._image.reference if self._image else ""
+
+    def image_identity(self) -> tuple[str, str]:
+        """Of the image below the layers: they are named after its id, which a build changes."""
+        base = self._base
+        return (base.reference, base.id) if base else super().image_identity()
 
     @property
     def notes(self) -> Sequence[str]:
@@ -118,7 +124,7 @@ class DockerEnvironment(NetworkedBox):
         self._lacks_first_files = True
 
     def _ensure_image(self, deadline: Deadline) -> Image:
-        image = ensure_image(self._engine, self._spec, deadline)
+        image = self._base = ensure_image(self._engine, self._spec, deadline)
         return with_layers(self._engine, image, self._spec) if self._spec.layers else image
 
     def _start_with_a_shell(self, image: Image) -> str:

@@ -77,9 +77,14 @@ def fork_box(
     return forked
 
 
+def most_copied(spec: ContainerSpec) -> int:
+    """Bytes beside its image that a box may hold to be copied."""
+    return max(MAX_COPY_BYTES, (spec.storage_mb or 0) * 1024**2)
+
+
 def _require_size(name: str, inspected: Mapping[str, Any], spec: ContainerSpec) -> None:
     # The engine writes out the holes of a file, so one command could fill the machine's disk.
-    size, most = inspected.get("SizeRw") or 0, max(MAX_COPY_BYTES, (spec.storage_mb or 0) * 1024**2)
+    size, most = inspected.get("SizeRw") or 0, most_copied(spec)
     if size > most:
         raise BoxTooLargeError(
             f"the files of {name} come to {size} bytes, holes counted; at most {most} are copied"

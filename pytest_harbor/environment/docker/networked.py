@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from typing import BinaryIO
 
 from docker.errors import APIError
 
@@ -21,6 +23,7 @@ from pytest_harbor.environment.docker.operations import ContainerOperations
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.environment.kept import KeptBox
+from pytest_harbor.environment.saved import SavedFiles
 from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.result.network import RefusedConnection
 from pytest_harbor.task.network import NetworkPolicy
@@ -124,3 +127,30 @@ class NetworkedBox(ContainerOperations):
         self._flush()
         with self._lost_explained():
             return fork_box(self._engine, self, self._spec, network, restore, remove)
+
+    def image_identity(self) -> tuple[str, str]:
+        """How the image is called, and its id."""
+        with self._engine.errors(f"looking at {self._name}", EnvironmentFault):
+            inspected = self._engine.api.inspect_container(self._name)
+        return str(inspected["Config"]["Image"]), str(inspected["Image"])
+
+    def save_files(self, sink: BinaryIO, *, already: int = 0) -> SavedFiles:
+        """Write what differs from the image into ``sink``."""
+        from pytest_harbor.environment.docker.saved import save_files
+
+        self._runner_or_raise()
+        self._flush()
+        with self._lost_explained():
+            return save_files(self._engine, self, self._spec, sink, already)
+
+    def start_from(
+        self, saved: SavedFiles, archive: BinaryIO, *, timeout_sec: float | None = None
+    ) -> None:
+        """Start with the files that another box had."""
+        from pytest_harbor.environment.docker.saved import fill
+
+        # What lies in the task's folder for the first start is among the files already.
+        self._spec = replace(self._spec, upload_dir=None, layers=saved.layers)
+        self.start(timeout_sec=timeout_sec)
+        with self._lost_explained():
+            fill(self._engine, self, saved, archive)

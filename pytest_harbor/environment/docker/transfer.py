@@ -8,7 +8,7 @@ import json
 import posixpath
 import re
 import tarfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -94,10 +94,10 @@ class Transfer:
         """Unpack an archive at the container's root."""
         self.put_file(archive.finish(), doing)
 
-    def put_file(self, content: IO[bytes], doing: str) -> None:
-        """Unpack an archive at the container's root."""
+    def put_file(self, content: IO[bytes] | BinaryIO, doing: str, unpacked: int = 0) -> None:
+        """Unpack an archive at the container's root; a compressed one is larger ``unpacked``."""
         with self._engine.errors(doing, TransferError):
-            size = content.seek(0, 2)
+            size = max(content.seek(0, 2), unpacked)
             content.seek(0)
             self._engine.api.request_container(
                 "PUT",
@@ -150,10 +150,12 @@ class Transfer:
         status = self.status(path)
         return status is not None and status.kind == FOLDER
 
-    def members(self, path: str) -> Iterator[tuple[tarfile.TarInfo, tarfile.TarFile]]:
+    def members(
+        self, path: str, max_bytes: int = _MAX_MEMBERS_BYTES
+    ) -> Generator[tuple[tarfile.TarInfo, tarfile.TarFile], None, None]:
         """What the engine packs of a path, each entry to be read before the next."""
         with closing(self._get(path)) as response:
-            stream = ByteStream(self._chunks(response, path), _MAX_MEMBERS_BYTES)
+            stream = ByteStream(self._chunks(response, path), max(max_bytes, _MAX_MEMBERS_BYTES))
             with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as tar:
                 while (member := tar.next()) is not None:
                     yield member, tar
