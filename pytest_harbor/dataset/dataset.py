@@ -36,6 +36,7 @@ class Dataset:
         description: For people.
         metrics: As a registry lists them.
         notes: What the user should know.
+        registry: Place and digest of the registry that listed it; None: it is of none.
     """
 
     label: str
@@ -46,6 +47,7 @@ class Dataset:
     description: str = ""
     metrics: tuple[Mapping[str, Any], ...] = ()
     notes: tuple[str, ...] = ()
+    registry: Mapping[str, str] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """A form from which :func:`dataset_of_json` makes the dataset again."""
@@ -56,6 +58,7 @@ class Dataset:
             "asked": self.asked,
             "description": self.description,
             "metrics": [dict(one) for one in self.metrics],
+            "registry": dict(self.registry) if self.registry else None,
             "tasks": [{"id": one.name, **source_json(one.source)} for one in self.tasks],
         }
 
@@ -75,6 +78,7 @@ def dataset_of_json(known: Any) -> Dataset:
             tuple(DatasetTask(row["id"], source_of_json(row)) for row in known["tasks"]),
             known.get("description", ""),
             tuple(known.get("metrics", ())),
+            registry=known.get("registry"),
         )
     except (KeyError, TypeError):
         raise DatasetError("what was kept of a dataset cannot be read") from None

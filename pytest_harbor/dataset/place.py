@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,11 @@ class RegistryReading(NamedTuple):
     folder: Path | None = None
     repository: GitSpec | None = None
     commit: str = ""
+
+    def as_json(self) -> dict[str, str]:
+        """The place, without a query that may hold a key, and what it said."""
+        place = self.shown.partition("?")[0] if "://" in self.shown else self.shown
+        return {"place": place, "digest": f"sha256:{hashlib.sha256(self.text).hexdigest()}"}
 
 
 def parse_place(text: str | None, base: Path) -> RegistryPlace:

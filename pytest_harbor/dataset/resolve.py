@@ -133,6 +133,7 @@ class Resolver:
             tasks,
             found.description,
             found.metrics,
+            registry=reading.as_json(),
         )
 
     def _of_git(self, spec: GitSpec, asked: str) -> Dataset:

@@ -106,6 +106,7 @@ class LockKeeper:
                 or digest_of_task(task_folder(self._config, one), run_id)
                 for one in self._ids
             },
+            retry=_retry(self._config),
         )
 
     def _settle(self, ids: Iterable[str]) -> None:
@@ -134,6 +135,16 @@ class LockKeeper:
             write_json(current.path / LOCK_FILE, lock_json(self.conditions, trials, workers))
         self._is_written = True
         return trials
+
+
+def _retry(config: pytest.Config) -> dict[str, Any]:
+    wanted = settings(config).benchmark
+    return {
+        "retries": wanted.retries,
+        "include": list(wanted.retry_include),
+        "exclude": list(wanted.retry_exclude),
+        "waits": dict(wanted.retry_waits),
+    }
 
 
 def _versions(run_id: str) -> dict[str, str]:

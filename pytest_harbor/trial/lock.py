@@ -30,12 +30,14 @@ class Conditions:
         options: What shapes a trial, as plain JSON without secrets.
         datasets: Each with its pinned tasks.
         digests: Digest of each item's task, by the item's id.
+        retry: What is tried again, how often and after how long; None: not known.
     """
 
     versions: Mapping[str, str]
     options: Mapping[str, Any]
     datasets: Sequence[Mapping[str, Any]]
     digests: Mapping[str, str]
+    retry: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """As it is written."""
@@ -44,6 +46,7 @@ class Conditions:
             "options": dict(self.options),
             "datasets": [dict(one) for one in self.datasets],
             "tasks": dict(self.digests),
+            "retry": None if self.retry is None else dict(self.retry),
         }
 
 
@@ -74,7 +77,11 @@ def read_lock(job: Path) -> JobLock:
     try:
         known = json.loads(path.read_text(encoding="utf-8"))["pytest_harbor"]
         conditions = Conditions(
-            known["versions"], known["options"], known["datasets"], known["tasks"]
+            known["versions"],
+            known["options"],
+            known["datasets"],
+            known["tasks"],
+            known.get("retry"),
         )
         seen = known.get("seen", {})
         images = {item: one["images"] for item, one in seen.items()}
@@ -101,7 +108,7 @@ def lock_json(
         "created_at": datetime.now(UTC).isoformat(),
         "harbor": {},
         "n_concurrent_trials": workers,
-        "retry": {},
+        "retry": _harbor_retry(conditions.retry or {}),
         "trials": [_trial(trial, conditions) for trial in trials if _digest(trial)],
         "pytest_harbor": {
             **conditions.as_json(),
@@ -114,6 +121,16 @@ def lock_json(
             },
         },
     }
+
+
+def _harbor_retry(retry: Mapping[str, Any]) -> dict[str, Any]:
+    """What of it Harbor has names for."""
+    names = {
+        "retries": "max_retries",
+        "include": "include_exceptions",
+        "exclude": "exclude_exceptions",
+    }
+    return {theirs: retry[ours] for ours, theirs in names.items() if retry.get(ours)}
 
 
 def _digest(trial: Mapping[str, Any]) -> str:
@@ -171,6 +188,9 @@ def differences(lock: JobLock, now: Conditions) -> list[str]:
     then = lock.conditions
     lines = list(_differing("", then.versions, now.versions))
     lines += _differing("option ", _flat(then.options), _flat(now.options))
+    if then.retry is not None and now.retry is not None:
+        lines += _differing("retries: ", _flat(then.retry), _flat(now.retry))
+    lines += _registries(then.datasets, now.datasets)
     asked = [[one["asked"] for one in datasets] for datasets in (then.datasets, now.datasets)]
     if asked[0] != asked[1]:
         lines.append(f"datasets: were {_listed(asked[0])}, are {_listed(asked[1])}")
@@ -183,6 +203,20 @@ def differences(lock: JobLock, now: Conditions) -> list[str]:
     ]
     tasks = list(dict.fromkeys(item.partition("::")[0] for item in changed))
     return [*lines, f"tasks changed: {_listed(tasks)}"] if tasks else lines
+
+
+def _registries(
+    then: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Registries that are others, or say something else, than they did."""
+    known = {one["asked"]: one.get("registry") for one in then}
+    for one in now:
+        was, found = known.get(one["asked"]), one.get("registry")
+        if was and found and was != found:
+            yield (
+                f"{one['asked']}: the registry was {was['place']} ({was['digest'][:19]}), is "
+                f"{found['place']} ({found['digest'][:19]})"
+            )
 
 
 def seen_differences(lock: JobLock, trials: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pytest_harbor.dataset.place import RegistryReading
 from pytest_harbor.errors import OptionError
 from pytest_harbor.trial.lock import (
     Conditions,
@@ -15,6 +16,7 @@ from pytest_harbor.trial.lock import (
 
 DIGEST = "sha256:" + "1" * 64
 ITEM = "bench@1.0/hello/task.toml::oracle"
+RETRY = {"retries": 2, "include": [], "exclude": ["HealthcheckError"], "waits": {}}
 TRIAL = {
     "item": ITEM,
     "task_digest": DIGEST,
@@ -26,12 +28,17 @@ TRIAL = {
 }
 
 
+def _registry(digit: str, place: str = "https://a.example/registry.json") -> dict[str, str]:
+    return {"place": place, "digest": "sha256:" + digit * 64}
+
+
 def _conditions(**changed):
     usual = {
         "versions": {"engine": "docker 1"},
         "options": {"agents": ["oracle"], "network": {"mode": "public"}},
-        "datasets": [{"asked": "bench@1.0"}],
+        "datasets": [{"asked": "bench@1.0", "registry": _registry("1")}],
         "digests": {ITEM: DIGEST},
+        "retry": RETRY,
     }
     return Conditions(**{**usual, **changed})
 
@@ -63,6 +70,19 @@ def test_the_same_run_differs_in_nothing(lock):
         ({"datasets": []}, "datasets: were bench@1.0, are none"),
         ({"digests": {}}, f"not run now: {ITEM}"),
         ({"digests": {ITEM: DIGEST, "x::nop": DIGEST}}, "not run then: x::nop"),
+        (
+            {"retry": {**RETRY, "retries": 5}},
+            "retries: retries: was 2, is 5",
+        ),
+        (
+            {"retry": {**RETRY, "waits": {"HealthcheckError": 9.0}}},
+            "retries: waits.HealthcheckError: was None, is 9.0",
+        ),
+        (
+            {"datasets": [{"asked": "bench@1.0", "registry": _registry("2")}]},
+            "bench@1.0: the registry was https://a.example/registry.json (sha256:111111111111), "
+            "is https://a.example/registry.json (sha256:222222222222)",
+        ),
         ({"digests": {ITEM: "sha256:2"}}, "tasks changed: bench@1.0/hello/task.toml"),
     ],
 )
@@ -111,3 +131,16 @@ def test_what_is_no_lock_of_ours_is_told(tmp_path, text):
         (tmp_path / "lock.json").write_text(text)
     with pytest.raises(OptionError, match=r"lock\.json: "):
         read_lock(tmp_path)
+
+
+def test_retries_have_harbors_names_and_a_registrys_place_no_key():
+    retry = lock_json(_conditions(), [])["retry"]
+    assert retry == {"max_retries": 2, "exclude_exceptions": ["HealthcheckError"]}
+    reading = RegistryReading(b"[]", "https://a.example/registry.json?token=s3cret")
+    assert reading.as_json()["place"] == "https://a.example/registry.json"
+
+
+def test_a_lock_without_retries_and_registries_differs_in_neither(tmp_path):
+    old = _conditions(retry=None, datasets=[{"asked": "bench@1.0"}])
+    (tmp_path / "lock.json").write_text(json.dumps(lock_json(old, [TRIAL])))
+    assert differences(read_lock(tmp_path), _conditions()) == []

@@ -87,6 +87,7 @@ class ImageMaker:
                 self._pulled(name, service["image"], deadline)
         self._name_machine(services.values())
         self._finish_main(services[MAIN])
+        self._note_used(services)
 
     def _name_machine(self, services: Iterable[dict[str, Any]]) -> None:
         if hosts := extra_hosts(self.spec):
@@ -102,6 +103,12 @@ class ImageMaker:
         if image is None:
             raise ImageNotFoundError(f"image {main['image']} was removed while the run goes on")
         main["image"] = with_layers(self.engine, image, self.spec).reference
+
+    def _note_used(self, services: Mapping[str, Mapping[str, Any]]) -> None:
+        """Tell the trial's result what its boxes are made from."""
+        for name in sorted(services, key=lambda name: (name != MAIN, name)):
+            if image := find_image(self.engine, services[name]["image"]):
+                self.spec.image_work.used.append(f"{image.reference}@{image.id}")
 
     def _is_prebuilt(self, name: str, service: Mapping[str, Any]) -> bool:
         return (
