@@ -1,4 +1,4 @@
-"""Agents, environment backends, verifiers and metrics by name: entry points, or import paths."""
+"""Agents, backends, verifiers, metrics, selectors by name: entry points, or import paths."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ VERIFIERS = "pytest_harbor.verifiers"
 
 METRICS = "pytest_harbor.metrics"
 """Entry point group of metrics: a name and a function ``rewards -> {name: number}``."""
+
+SELECTORS = "pytest_harbor.selectors"
+"""Entry point group of selectors: a name and a function ``group -> Choice``, or a class."""
 
 _METHODS = {
     "setup": ("environment", "context"),

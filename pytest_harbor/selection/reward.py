@@ -1,0 +1,75 @@
+"""Selection by reward, which is the best that any selector could do."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from pytest_harbor.report.numbers import LEFT_OUT
+from pytest_harbor.report.rates import total_of
+from pytest_harbor.result.reward import shown
+from pytest_harbor.selection.candidate import Candidate, Choice, Group, Selector
+
+TAMPERED = "no verdict that can be trusted, after tampering"
+
+
+class RewardSelector(Selector):
+    """Chooses the highest reward; among equals the cheapest, then the first."""
+
+    def __init__(self, key: str = "") -> None:
+        """A selector.
+
+        Args:
+            key: Key of the reward; empty: the number that is held against the threshold.
+        """
+        self.key = key
+        self.name = f"reward:{key}" if key else "reward"
+
+    def why_not(self, candidate: Candidate) -> str:
+        """No verdict, none that can be trusted, or none of that key."""
+        if candidate.category != "reward":
+            return LEFT_OUT.get(candidate.category, LEFT_OUT[""])
+        if candidate.untrusted or candidate.reward is None:
+            return TAMPERED
+        return f"a reward without the key {self.key!r}" if self.value(candidate) is None else ""
+
+    def value(self, candidate: Candidate) -> float | None:
+        """The number that counts."""
+        return candidate.rewards.get(self.key) if self.key else candidate.reward
+
+    def rank(self, candidate: Candidate) -> tuple[float, ...]:
+        """Sorts candidates by preference; those that are none come last."""
+        value = self.value(candidate)
+        if self.why_not(candidate) or value is None:
+            return (1.0 + (self.why_not(candidate) == TAMPERED), 0.0, *candidate.price)
+        return (0.0, -value, *candidate.price)
+
+    def select(self, group: Group) -> Choice:
+        """Choose the first by rank."""
+        best = min(group.candidates, key=self.rank)
+        value = self.value(best)
+        equal = sum(self.value(one) == value for one in group.candidates)
+        tie = f", the cheapest or first of {equal} equal ones" if equal > 1 else ""
+        return Choice(best, f"{self.name} {shown(value)}{tie}" if value is not None else self.name)
+
+
+def expected_best(values: Sequence[float], k: int) -> float:
+    """The mean, over all sets of ``k`` attempts, of the value of the one that is preferred.
+
+    Exact: the attempt in place ``i`` is the preferred one in ``C(n-1-i, k-1)`` of ``C(n, k)``
+    sets.
+
+    Args:
+        values: Of all attempts, the preferred first.
+        k: From 1 to their number.
+
+    Raises:
+        ValueError: There are fewer than ``k``.
+    """
+    size = len(values)
+    if not 0 < k <= size:
+        raise ValueError(f"expected 0 < k <= attempts, got {k}, {size}")
+    sets = math.comb(size, k)
+    # A place that is never preferred has no part, not 0 times a value that may be infinite.
+    parts = [values[i] * (math.comb(size - 1 - i, k - 1) / sets) for i in range(size - k + 1)]
+    return total_of(parts)
