@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_harbor.dataset.hub import Hub
 
 _AT_ONCE = 8
+_SHOWN = 5
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
 _TELL_EVERY_SEC = 3.0
 _LFS_START = b"version https://git-lfs.github.com/spec/v1\n"
@@ -137,7 +138,7 @@ class Fetcher:
             with closing(repository.read(files)) as contents:
                 write_tree(draft / "files" / task.name, flat, contents, what)
             digest = task_digest(draft / "files" / task.name)
-            self._tell_of_lfs(draft / "files" / task.name, flat, what)
+            _refuse_pointers(draft / "files" / task.name, flat, what)
         except DatasetUnreachableError:
             raise
         except (DatasetError, TaskFormatError) as error:
@@ -145,16 +146,6 @@ class Fetcher:
         except (OSError, UnicodeError) as error:
             return FetchedTask(None, f"{what}: {_name_fault(error)}")
         return self._kept(task, draft, digest)
-
-    def _tell_of_lfs(self, folder: Path, flat: Mapping[str, Entry], what: str) -> None:
-        pointers = [
-            path for path, one in flat.items() if one.kind == "file" and _is_lfs(folder / path)
-        ]
-        if pointers:
-            self._progress(
-                f"warning: {what}: {len(pointers)} files are kept in Git LFS, which is not "
-                f"followed; they hold a pointer in place of their content: {pointers[0]}"
-            )
 
     def _fetch_packages(self, tasks: Sequence[HubTask]) -> dict[TaskSource, FetchedTask]:
         hub = self._hub()
@@ -263,6 +254,22 @@ def _name_fault(error: OSError | UnicodeError) -> str:
     if isinstance(error, OSError) and error.errno not in _NAME_ERRORS:
         raise error
     return f"a file's name cannot be used on this machine: {error}"
+
+
+def _refuse_pointers(folder: Path, flat: Mapping[str, Entry], what: str) -> None:
+    """A task without its content is not run: its verdict would say nothing.
+
+    Raises:
+        DatasetError: Files of it are in Git LFS; names them.
+    """
+    pointers = [path for path, one in flat.items() if one.kind == "file" and _is_lfs(folder / path)]
+    if pointers:
+        more = f" and {len(pointers) - _SHOWN} more" if len(pointers) > _SHOWN else ""
+        raise DatasetError(
+            f"{what}: files of it are kept in Git LFS, which is not followed: "
+            f"{', '.join(pointers[:_SHOWN])}{more}. Clone the repository with git-lfs, and run "
+            "the task by the path of its folder"
+        )
 
 
 def _is_lfs(path: Path) -> bool:
