@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.plugin import (
+    best_of,
     changed,
     ci_report,
     collect,
@@ -86,6 +87,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(TrialReporter(config), "harbor-reporter")
     dataset_lock.register(config)
     numbers_at_end.register(config)
+    best_of.register(config)
     if (earlier := options.settings(config).benchmark.regrade) is not None:
         from pytest_harbor.plugin.regrade import RegradeSummary
 

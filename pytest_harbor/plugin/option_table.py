@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 from pytest_harbor.plugin.benchmark_options import ROWS as BENCHMARK_ROWS
+from pytest_harbor.plugin.best_of_options import ROWS as BEST_OF_ROWS
 from pytest_harbor.plugin.ci_options import ROWS as CI_ROWS
 from pytest_harbor.plugin.dataset_options import ROWS as DATASET_ROWS
 from pytest_harbor.plugin.network_options import (
@@ -358,7 +359,7 @@ OPTIONS = (
         "JOB",
         bare="latest",
     ),
-    *(Option(*row) for row in (*CI_ROWS, *DATASET_ROWS, *BENCHMARK_ROWS)),
+    *(Option(*row) for row in (*CI_ROWS, *DATASET_ROWS, *BENCHMARK_ROWS, *BEST_OF_ROWS)),
     Option("--harbor-ignore-timeouts", "Let every phase take as long as it likes", None, "bool"),
     Option(
         "--harbor-strict",

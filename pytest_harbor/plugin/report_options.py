@@ -6,8 +6,6 @@ With pytest-xdist the controller does it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +17,6 @@ from pytest_harbor.plugin.ini import absolute_path
 if TYPE_CHECKING:
     from pytest_harbor.report.comparison import Comparison
     from pytest_harbor.report.job import JobReading
-    from pytest_harbor.report.trial import Trial
 
 _FILES = ("html", "csv", "jsonl", "json")
 
@@ -128,10 +125,11 @@ class ReportWriter:
 
     def _writers(self) -> Iterator[Callable[[], None]]:
         """What is to be done, each apart: one may fail."""
+        from pytest_harbor.plugin.job_reading import job_reading
         from pytest_harbor.report.tables import csv_lines
         from pytest_harbor.report.traces import jsonl_lines
 
-        job = self._job()
+        job = job_reading(self._config)
         if job is None:
             self._lines.append("harbor: no trial ran, so no report was written")
             return
@@ -146,20 +144,6 @@ class ReportWriter:
             yield partial(self._write, wanted.jsonl, lambda: jsonl_lines(job.trials))
         if wanted.json:
             yield partial(self._write, wanted.json, lambda: self._numbers(job))
-
-    def _job(self) -> JobReading | None:
-        from pytest_harbor.errors import OptionError
-        from pytest_harbor.plugin.job import job_in_use
-        from pytest_harbor.report.job import JobReading, read_job
-
-        current, lost = job_in_use(self._config), self._lost()
-        job: JobReading | None = None
-        if current is not None:
-            with suppress(OptionError):  # its trials ended before any had a folder
-                job = read_job(current.path)
-        if job is None:
-            return JobReading(path=Path(), name="no job", trials=lost) if lost else None
-        return replace(job, trials=[*job.trials, *lost])
 
     def _compare(self, job: JobReading, baseline: Path) -> None:
         from pytest_harbor.report.comparison import compare, comparison_lines
@@ -184,15 +168,3 @@ class ReportWriter:
 
         write_lines(path, lines())
         self._lines.append(f"report: {path}")
-
-    def _lost(self) -> list[Trial]:
-        """Trials that have no folder: they ended before one was made."""
-        from pytest_harbor.report.trial import trial_of_properties
-
-        reporter = self._config.pluginmanager.getplugin("harbor-reporter")
-        lost = [
-            trial_of_properties(nodeid, found)
-            for nodeid, found in (reporter.trials if reporter else {}).items()
-            if "trial" not in found
-        ]
-        return [replace(one, task_path=str(self._config.rootpath / one.task_path)) for one in lost]

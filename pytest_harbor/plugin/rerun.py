@@ -30,6 +30,7 @@ _OF_THE_WHOLE_RUN = frozenset({
     "harbor_tasks", "harbor_exclude_tasks", "harbor_changed_since", "harbor_resume",
     "harbor_html", "harbor_csv", "harbor_jsonl", "harbor_json", "harbor_baseline",
     "harbor_annotations", "harbor_locked", "harbor_summary", "harbor_progress", "harbor_metric",
+    "harbor_best_of", "harbor_best_of_kwarg",
 })  # fmt: skip
 
 

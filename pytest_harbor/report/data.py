@@ -76,6 +76,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "attempt": trial.attempt,
         "outcome": outcome(trial),
         "superseded": trial.superseded,
+        "selected": trial.selected,
         "reward": trial.reward,
         "rewards": trial.rewards,
         "threshold": trial.threshold,

@@ -11,7 +11,7 @@ from pytest_harbor.errors import OptionError
 from pytest_harbor.report.files import UnreadableError, read_object, read_text, subfolders
 from pytest_harbor.report.result_file import MAX_MESSAGE_CHARS, identity, trial_of_result
 from pytest_harbor.report.trial import Trial
-from pytest_harbor.report.values import mapping, moment, text
+from pytest_harbor.report.values import items, mapping, moment, text
 
 MAX_TRIALS = 20_000
 _SIGNS = ("result.json", "config.json", "trial.log")
@@ -31,6 +31,7 @@ class JobReading:
         finished: The same; None while the job runs, and of one that was cut off.
         trials: In the order of their start.
         problems: What is wrong with the job's own files, a sentence each.
+        selection: What was chosen among its attempts, and by whom; empty where nobody chose.
     """
 
     path: Path
@@ -40,6 +41,7 @@ class JobReading:
     finished: float | None = None
     trials: Sequence[Trial] = ()
     problems: Sequence[str] = ()
+    selection: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read_job(path: Path) -> JobReading:
@@ -53,7 +55,11 @@ def read_job(path: Path) -> JobReading:
     result, result_problems = _object(path / "result.json")
     left_out = len(folders) - MAX_TRIALS
     more = [f"{left_out} trials more than {MAX_TRIALS} are not read"] if left_out > 0 else []
+    selection = mapping(mapping(result.get("pytest_harbor")).get("selection"))
     trials = _marked([_read_trial(path / name) for name in folders[:MAX_TRIALS]])
+    if selection:
+        chosen = {text(name) for name in items(selection.get("selected"))}
+        trials = [replace(one, selected=one.name in chosen) for one in trials]
     starts = [trial.started for trial in trials if trial.started is not None]
     return JobReading(
         path=path,
@@ -63,6 +69,7 @@ def read_job(path: Path) -> JobReading:
         finished=moment(result.get("finished_at")),
         trials=trials,
         problems=[*config_problems, *result_problems, *more],
+        selection=selection,
     )
 
 

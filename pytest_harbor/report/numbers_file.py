@@ -23,6 +23,7 @@ def json_lines(
         "schema_version": SCHEMA_VERSION,
         "job": job_data(job, trials),
         **numbers_json(trials, metrics),
+        "selection": job.selection or None,
         "trials": [_row(trial) for trial in trials],
     }
     yield json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
@@ -51,6 +52,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "category": trial.category or None,
         "counts": trial.counts,
         "superseded": trial.superseded,
+        "selected": trial.selected,
         "reward": trial.reward,
         "rewards": trial.rewards,
         "untrusted": trial.untrusted,

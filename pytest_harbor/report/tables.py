@@ -63,6 +63,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "integrity.codes": ", ".join(trial.codes),
         "refused_connections": trial.refused,
         "superseded": trial.superseded,
+        "selected": trial.selected,
         "folder": str(trial.folder or ""),
     }
 

@@ -63,6 +63,7 @@ class Trial:
         codes: Their kinds.
         refused: Connections that the network refused.
         superseded: The same attempt was run again, and that run counts.
+        selected: It was chosen among the attempts at its task; None where nobody chose.
         problems: What is wrong with its files, a sentence each.
         folder: Of the trial; None where it has none.
     """
@@ -93,6 +94,7 @@ class Trial:
     codes: tuple[str, ...] = ()
     refused: int = 0
     superseded: bool = False
+    selected: bool | None = None
     problems: tuple[str, ...] = ()
     folder: Path | None = None
 

@@ -11,6 +11,7 @@ const COLUMNS = [
   { name: "Task", width: "minmax(200px, 3fr)", value: (trial) => trial.task, cell: (trial) => el("span", { class: "name", title: trial.path || trial.task }, trial.task) },
   { name: "Agent", width: "minmax(190px, 2.6fr)", value: (trial) => trial.group, cell: (trial) => el("span", { class: "name", title: trial.group }, trial.group) },
   { name: "Attempt", width: "74px", right: true, value: (trial) => trial.attempt || null, cell: (trial) => right(trial.attempt || "–") },
+  { name: "Chosen", width: "84px", value: (trial) => trial.selected ? "best" : null, cell: (trial) => el("span", {}, trial.selected ? "best" : "") },
   { name: "Outcome", width: "minmax(140px, 1fr)", value: (trial) => OUTCOMES.indexOf(trial.outcome), cell: (trial) => el("span", { title: trial.superseded ? "run again: not counted" : null }, badge(trial.outcome, trial.superseded && ", run again")) },
   { name: "Reward", width: "84px", right: true, value: (trial) => trial.reward, cell: (trial) => right(number(trial.reward)) },
   { name: "Fault", width: "minmax(110px, 1.2fr)", value: (trial) => trial.fault || trial.message, cell: (trial) => el("span", { class: "name", title: trial.message }, trial.fault || trial.message) },
