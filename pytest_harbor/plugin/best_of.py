@@ -88,6 +88,7 @@ class BestOf:
         # Without a folder of its own there is neither work to compare nor a place to write to.
         if job is None or not job.path.name:
             return
+        self._announce(len({(one.task_key, *one.group) for one in job.trials}))
         self._selection = select(job, self._selector)
         try:
             keep(self._selection)
@@ -96,6 +97,13 @@ class BestOf:
         failed = self._problem or self._selection.problems
         if failed and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
+
+    def _announce(self, tasks: int) -> None:
+        """A judge may take long; nothing else would say what pytest waits for."""
+        terminal = self._config.pluginmanager.getplugin("terminalreporter")
+        if terminal is not None and not self._selector.sees_rewards:
+            what = f"the attempts at {tasks} task{'' if tasks == 1 else 's'}"
+            terminal.write_line(f"\nharbor: {self._selector.name} chooses among {what}")
 
     def pytest_harbor_summary(self) -> Sequence[tuple[str, Sequence[str]]]:
         """Show what the choices came to."""

@@ -85,6 +85,7 @@ def _info(trial: Trial) -> dict[str, Any]:
         "agent": trial.agent,
         "model": trial.model or None,
         "attempt": trial.attempt or None,
+        "selected": trial.selected,
         "category": trial.category,
         "passed": trial.passed,
         "threshold": trial.threshold,

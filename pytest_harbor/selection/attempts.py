@@ -12,6 +12,8 @@ from pytest_harbor.report.trial import Trial
 from pytest_harbor.selection.candidate import Candidate, Group, Selector
 
 EARLIER_RUN = "an earlier run of the attempt"
+_CUT_OFF = ("KeyboardInterrupt", "SystemExit", "Exit", "CancelledError")
+"""Faults of a trial that was ended with its run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +61,7 @@ def attempts_of(
 
 
 def _has_ended(trial: Trial) -> bool:
-    return bool(trial.category) and not trial.superseded
+    return bool(trial.category) and trial.fault not in _CUT_OFF and not trial.superseded
 
 
 def _attempts(job: str, trials: Sequence[Trial], selector: Selector) -> Attempts:

@@ -155,12 +155,14 @@ def test_tampering_does_not_take_a_task_out_of_the_mean() -> None:
 
 
 def test_a_task_with_attempts_to_come_is_chosen_from_and_not_counted() -> None:
-    found = chosen(*attempts("a", 1, 0), trial("b", 1), trial("b", 2, None, category=""), n=2)
-    assert names(found) == ["a__1", "b__1"]
+    runs = trial("b", 2, None, category="")
+    cut_off = trial("c", 2, None, category="environment", fault="KeyboardInterrupt")
+    found = chosen(*attempts("a", 1, 0), trial("b", 1), runs, trial("c", 1), cut_off, n=2)
+    assert names(found) == ["a__1", "b__1", "c__1"]
     one = only(found)
-    assert one.left_out == {"tasks with fewer than 2 attempts that have ended": 1}
+    assert one.left_out == {"tasks with fewer than 2 attempts that have ended": 2}
     assert one.selected.pass_rate.denominator == 1
-    assert [task.attempts.missing for task in found.tasks] == [0, 1]
+    assert [task.attempts.missing for task in found.tasks] == [0, 1, 1]
 
 
 def test_figures_stand_beside_each_other_over_the_same_tasks() -> None:
