@@ -28,8 +28,8 @@ from pytest_harbor.selection.candidate import (
     Selector,
 )
 from pytest_harbor.verifier.chat import ChatModel, checked_votes, last_object
+from pytest_harbor.verifier.judge import CRITERIA
 
-CRITERIA = "The work does what the instruction asks, wholly and correctly."
 CALL_SEC = 300.0
 """For one vote, with its repeats."""
 _MESSAGE_CHARS = 20_000
