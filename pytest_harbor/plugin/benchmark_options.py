@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -50,6 +50,16 @@ def first_wait(text: str) -> str:
             f"ApiRateLimitError=30, got {text!r}"
         )
     return f"{fault_name(name)}={wait:g}"
+
+
+def save_choice(text: str) -> str:
+    """Check for ``failed`` or ``all``."""
+    if text not in ("failed", "all"):
+        raise argparse.ArgumentTypeError(
+            f"expected 'failed' or 'all', got {text!r}; "
+            "write the value behind an equals sign: --harbor-save-files=failed"
+        )
+    return text
 
 
 ROWS: tuple[tuple[Any, ...], ...] = (
@@ -109,6 +119,16 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         "JOB",
     ),
     (
+        "--harbor-save-files",
+        "Save what the agents of failed trials, or of all, left in an environment that the "
+        "verifier shares, in the trial's folder, so that --harbor-regrade can grade it again",
+        save_choice,
+        "string",
+        "failed|all",
+        None,
+        "failed",
+    ),
+    (
         "--harbor-metric",
         "Metric of your own over the valid rewards, repeatable: a metric.py, "
         "package.module:function, or a name from an entry point",
@@ -130,6 +150,7 @@ class BenchmarkSettings(NamedTuple):
         verifier: Who grades in place of the task's test script; empty: nobody.
         verifier_kwargs: Its keyword arguments.
         regrade: The job whose trials are graded again.
+        save_files: Of which trials the files are saved for a later grading; None: of none.
         metrics: Metrics of the user's own, as they were named.
     """
 
@@ -140,6 +161,7 @@ class BenchmarkSettings(NamedTuple):
     verifier: str = ""
     verifier_kwargs: Mapping[str, Any] = MappingProxyType({})
     regrade: Path | None = None
+    save_files: Literal["failed", "all"] | None = None
     metrics: tuple[str, ...] = ()
 
 
@@ -154,6 +176,7 @@ def benchmark_settings(config: pytest.Config, value: Mapping[str, Any]) -> Bench
         verifier=(value["verifier"] or "").strip(),
         verifier_kwargs=keyword_arguments(value["verifier_kwarg"] or ()),
         regrade=None if regrade is None else absolute_path(config, "harbor_regrade", regrade),
+        save_files=value["save_files"],
         metrics=tuple(dict.fromkeys(value["metric"] or ())),
     )
 

@@ -84,6 +84,7 @@ class Job(NamedTuple):
             isolate=wanted.isolate,
             isolate_except=wanted.isolate_except,
             fails_on_tamper=wanted.on_tamper == "fail",
+            saves_files=wanted.benchmark.save_files,
             holds_boxes=self.debugs or wanted.keep is not None,
         )
 

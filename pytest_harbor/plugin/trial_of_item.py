@@ -85,6 +85,10 @@ class ItemTrial:
     def settled(self, result: TrialResult) -> None:
         """The trial came to an end: what the item reports, and who is told."""
         self._keep(result)
+        if result.passed and self.trial.plan.options.saves_files == "failed":
+            from pytest_harbor.trial.saved import drop_saved
+
+            drop_saved(result.trial_dir)
         kept = [("kept", self.kept)] if self.kept else []
         properties = [*result.properties(), *kept]
         set_properties(self.item, properties)

@@ -61,6 +61,7 @@ class RunOptions:
         isolate: Shared verifiers grade in a fresh box made from the agent's files.
         isolate_except: Patterns of tasks that are graded with what the agent left running.
         fails_on_tamper: Suspicious findings that were not undone keep a trial from passing.
+        saves_files: Of which trials the files of a box that is graded are saved; None: of none.
         holds_boxes: Boxes stay up until whoever made them stops them, for a person to look at.
     """
 
@@ -87,6 +88,7 @@ class RunOptions:
     isolate: bool = False
     isolate_except: tuple[str, ...] = ()
     fails_on_tamper: bool = False
+    saves_files: Literal["failed", "all"] | None = None
     holds_boxes: bool = False
 
 

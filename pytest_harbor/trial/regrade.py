@@ -1,7 +1,9 @@
-"""A trial's verifier once more, over the artifacts that it left, without its agent.
+"""A trial's verifier once more, over what it left, without its agent.
 
-Only a separate verifier can: its box has nothing of the agent's but the artifacts, and these
-are in the trial's folder. They are there without secrets and with root as their owner.
+A separate verifier's box has nothing of the agent's but the artifacts, and these are in the
+trial's folder: without secrets and with root as their owner. A verifier that shares the agent's
+box grades where that box's files were saved: in a fresh one of its image and these files, out of
+which another is made as isolated grading makes it.
 """
 
 from __future__ import annotations
@@ -11,31 +13,41 @@ import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import IO, Any, cast
 
-from pytest_harbor.environment.base import Environment
-from pytest_harbor.errors import UnsupportedError
+from pytest_harbor.environment.base import Environment, EnvironmentRequest
+from pytest_harbor.environment.saved import SavesFiles
+from pytest_harbor.errors import UnsupportedError, VerifierFault
 from pytest_harbor.result.integrity import IntegrityFinding, IntegrityReport
 from pytest_harbor.result.reward import judge
 from pytest_harbor.result.trial import StepResult
 from pytest_harbor.result.work import USAGE_COUNTS, Fault, Timing, Work
 from pytest_harbor.task.artifacts import MANIFEST_FILE, ArtifactEntry
+from pytest_harbor.task.network import NetworkPolicy
 from pytest_harbor.trial.artifacts import ABSENT
 from pytest_harbor.trial.grading import grade_separately, verifier_context
 from pytest_harbor.trial.network_switch import require_control
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import WorkFolders
 from pytest_harbor.trial.run import Trial
-from pytest_harbor.verifier.base import Verifier
+from pytest_harbor.trial.saved import find_saved, hand_on, open_saved
+from pytest_harbor.trial.trust import Observed, Trust, needs_services
+from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
 
 _WHOLE = ("ok", "empty")
 _COPIED = ("agent", "artifacts")
 _FINDING = ("code", "level", "message", "path", "original", "found", "remedied")
 _MAX_BYTES_IN_MEMORY = 4 * 1024 * 1024
+_CLOSED = NetworkPolicy("no-network")
+# What a verifier's own run was found to say; it says it anew.
+_OF_VERIFIERS = frozenset({
+    "both-files", "impossible-count", "no-test-ran", "odd-spelling", "rewards-disagree",
+    "test-count", "tests-in-image",
+})  # fmt: skip
 
 Row = Mapping[str, Any]
 
@@ -90,8 +102,22 @@ class Regrade(Trial):
         own = earlier.result.get("pytest_harbor") or {}
         self.result.agent_unable = own.get("category") == "agent"
         for work in _begun(self.plan, earlier):
+            self._check_boxes(work)
+        for work in _begun(self.plan, earlier):
             self._regrade(work, earlier, verifier)
         self._settle()
+
+    def _check_boxes(self, work: WorkPlan) -> None:
+        """See that the backend can give what grading takes, before anything is built."""
+        if work.box is not None:
+            return  # asked as it is made
+        request = self._agents_box(work.network.verifier)
+        box = self._make_environment(request)
+        require_control(box, request)
+        box.check(request)
+        self._isolating().check(box)
+        if not isinstance(box, SavesFiles):
+            raise UnsupportedError(f"{type(box).__name__} cannot be made from saved files")
 
     def _regrade(self, work: WorkPlan, earlier: EarlierTrial, verifier: Verifier) -> None:
         folders, result = self.record.folders(work.name), self._work(work)
@@ -102,16 +128,77 @@ class Regrade(Trial):
         )
         observed = partial(self._phases.observed, "verifier", work.name)
         in_own_box = self._network.in_verifiers_box(work.network.verifier, work.name, observed)
-        with ExitStack() as stack, self._phases.timed(result, "verifier", work.name):
-            rows = [row for row in earlier.manifests.get(work.name, []) if row["status"] == "ok"]
-            kept = KeptArtifacts([stack.enter_context(packed(folders.path, row)) for row in rows])
-            report = grade_separately(
-                self.plan, work, self.record, context, verifier, kept, self._checked_box, in_own_box
-            )
-        self._take(report, result)
-        self._trust.take(report, result, work)
+        grade = self._grade_saved if work.box is None else self._grade_artifacts
+        try:
+            with self._phases.timed(result, "verifier", work.name):
+                report = grade(work, earlier, result, verifier, context, in_own_box)
+            self._take(report, result)
+            self._trust.take(report, result, work)
+        except VerifierFault as fault:
+            self._phases.add_fault(result, "verifier", fault)
         if result.reward is not None and isinstance(result, StepResult):
             result.verdict = self._judge(result, result.reward)
+
+    def _grade_artifacts(
+        self,
+        work: WorkPlan,
+        earlier: EarlierTrial,
+        _result: Work,
+        verifier: Verifier,
+        context: VerifierContext,
+        in_own_box: Observed,
+    ) -> VerifierReport:
+        folder = self.record.folders(work.name).path
+        rows = [row for row in earlier.manifests.get(work.name, []) if row["status"] == "ok"]
+        with ExitStack() as stack:
+            kept = KeptArtifacts([stack.enter_context(packed(folder, row)) for row in rows])
+            return grade_separately(
+                self.plan, work, self.record, context, verifier, kept, self._checked_box, in_own_box
+            )
+
+    def _grade_saved(
+        self,
+        work: WorkPlan,
+        earlier: EarlierTrial,
+        result: Work,
+        verifier: Verifier,
+        context: VerifierContext,
+        in_own_box: Observed,
+    ) -> VerifierReport:
+        """Grade in a copy of a box of the saved files, with the image's where it relies on them."""
+        saved = find_saved(earlier.folders(work.name))
+        hand_on(saved, self.record.folders(work.name))
+        self._tell_of_processes(result, earlier.work(work.name))
+        then, self._trust = result.integrity, self._isolating()
+        box = self._make_environment(self._agents_box(_CLOSED))
+        assert isinstance(box, SavesFiles)
+        try:
+            with open_saved(saved) as archive:
+                box.start_from(saved.files, archive, timeout_sec=self.plan.build_timeout_sec)
+            self._trust.begin(box)
+            report = self._trust.grade(
+                work, result, box, verifier, context, in_own_box, _nothing, in_own_box
+            )
+        finally:
+            box.stop()
+            _keep_earlier(result, then)
+        return report
+
+    def _isolating(self) -> Trust:
+        options = replace(self.plan.options, isolate=True)
+        return Trust(replace(self.plan, options=options), self.record)
+
+    def _agents_box(self, network: NetworkPolicy) -> EnvironmentRequest:
+        return replace(self.plan.agent_box(self.record, self._labels), network=(network,))
+
+    @staticmethod
+    def _tell_of_processes(result: Work, earlier: Mapping[str, Any]) -> None:
+        own = earlier.get("pytest_harbor") or {}
+        if running := (own.get("integrity") or {}).get("left_running"):
+            result.findings.append(
+                f"{len(running)} of the agent's processes ran on when it was graded first, as"
+                f" {str(running[0])!r}; none of them runs now"
+            )
 
     def _work(self, work: WorkPlan) -> Work:
         if not work.name:
@@ -130,13 +217,25 @@ class Regrade(Trial):
 
 def why_not(plan: TrialPlan, earlier: EarlierTrial) -> str:
     """What keeps a trial from being graded again; empty where nothing does."""
-    if any(work.box is None for work in plan.works):
-        return "its verifier shares the agent's container, whose files are not kept"
     begun = _begun(plan, earlier)
     if not begun:
         return "its agent did not come to work"
-    reasons = (reason for work in begun for reason in _missing(work, earlier))
+    shared = any(work.box is None for work in begun)
+    if shared and needs_services(plan.task, plan.options.isolate_except):
+        return "it is graded with what the agent leaves running, and nothing of it runs now"
+    reasons = (reason for work in begun for reason in _reasons(work, earlier))
     return next(reasons, "")
+
+
+def _reasons(work: WorkPlan, earlier: EarlierTrial) -> Iterator[str]:
+    if work.box is not None:
+        yield from _missing(work, earlier)
+        return
+    try:
+        find_saved(earlier.folders(work.name))
+    except UnsupportedError as error:
+        where = f" in step {work.name}" if work.name else ""
+        yield f"its verifier shares the agent's container{where}, whose files {error}"
 
 
 def _begun(plan: TrialPlan, earlier: EarlierTrial) -> list[WorkPlan]:
@@ -204,7 +303,25 @@ def carry_over(result: Work, earlier: Mapping[str, Any]) -> None:
     ]
     found = (own.get("integrity") or {}).get("findings") or []
     findings = [IntegrityFinding(**{k: one[k] for k in _FINDING if k in one}) for one in found]
-    result.integrity = IntegrityReport(grading="separate", findings=findings)
+    result.integrity = IntegrityReport(
+        grading="separate", findings=[one for one in findings if one.code not in _OF_VERIFIERS]
+    )
+
+
+def _keep_earlier(result: Work, then: IntegrityReport | None) -> None:
+    """Have signs of tampering from when the agent's processes were there, too."""
+    if then is None or result.integrity is None or result.integrity is then:
+        return
+    known = {(one.code, one.path) for one in result.integrity.findings}
+    for one in then.findings:
+        if (one.code, one.path) not in known and one.code != "left-running":
+            # In reach of the reward were processes that no longer are.
+            undone = one.remedied or one.code == "reward-in-reach"
+            result.integrity.findings.append(replace(one, remedied=undone))
+
+
+def _nothing() -> None:
+    """Isolated grading has no use for the agent's network."""
 
 
 def told(earlier: EarlierTrial, plan: TrialPlan) -> dict[str, Any]:

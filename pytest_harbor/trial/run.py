@@ -31,13 +31,7 @@ from pytest_harbor.errors import (
     UnsupportedError,
     VerifierFault,
 )
-from pytest_harbor.result.reward import (
-    Reward,
-    Verdict,
-    combine_steps,
-    judge,
-    unmet_min_reward,
-)
+from pytest_harbor.result.reward import Reward, Verdict, combine_steps, judge, unmet_min_reward
 from pytest_harbor.result.trial import StepResult, TrialResult, Work
 from pytest_harbor.task.layout import AGENT_LOGS, TESTS_DIR, VERIFIER_LOGS
 from pytest_harbor.trial.agent_phase import agent_context, note_work, run_watched
@@ -49,6 +43,7 @@ from pytest_harbor.trial.network_switch import NetworkSwitch, require_control
 from pytest_harbor.trial.phases import PhaseObserver, Phases
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
+from pytest_harbor.trial.saved import save_files
 from pytest_harbor.trial.step_setup import StepSetupError, set_up_step
 from pytest_harbor.trial.trajectory import take_trajectory, work_on
 from pytest_harbor.trial.trust import Trust
@@ -264,14 +259,15 @@ class Trial:
             if separate:
                 homes.pop("verifier")
                 self._trust.look_before_separate(environment, result)
-                landing = folders.path / ".logs"
-                filter_data = self.record.redactor.reader
+                landing, filter_data = folders.path / ".logs", self.record.redactor.reader
                 result.findings += bring_logs_home(environment, homes, landing, filter_data)
                 homes = {"verifier": folders.verifier_dir}
                 if is_last:
                     self._network.leave()
                     if not self.plan.options.holds_boxes:
                         environment.stop()
+            else:
+                save_files(self.plan, self.record, work, result, environment)
             context = verifier_context(self.plan, work, self.record, folders, homes)
             observed = partial(self._phases.observed, "verifier", work.name)
             in_own_box = self._network.in_verifiers_box(work.network.verifier, work.name, observed)
