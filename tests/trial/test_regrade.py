@@ -64,3 +64,43 @@ def test_fixed_tests_are_run_over_what_the_agents_left(
     kept = new / verdict["trial_name"] / "artifacts/app/out.txt"
     assert kept.read_text() == "ok\n"
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+
+
+STEPS = """\
+[[steps]]
+name = 'one'
+[[steps]]
+name = 'two'
+"""
+
+
+def test_a_shared_verifier_is_run_over_what_was_saved_step_by_step(
+    make_task: Any, run_tasks: Any, pytester: pytest.Pytester
+) -> None:
+    folder = make_task(toml=STEPS, remove=("instruction.md", "solution", "tests"))
+    test = "#!/bin/bash\n[ $(</app/out) = {} ]; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
+    # The verifier of a step finds its own step's state, and the image's programs.
+    planted = "printf '#!/bin/sh\\necho two' > /usr/bin/cat; rm /etc/motd"
+    for name, work in (("one", planted), ("two", "rm /app/out")):
+        make_task.write(folder, f"steps/{name}/instruction.md", "Do.\n")
+        solve = f"#!/bin/bash\n{work}\necho {name} > /app/out\n"
+        make_task.write(folder, f"steps/{name}/solution/solve.sh", solve)
+        make_task.write(folder, f"steps/{name}/tests/test.sh", test.format("broken"))
+    make_task("unsaved", toml="[metadata]\nneeds_services = true\n")
+    run_tasks("tasks", "--harbor-save-files=all").run.assert_outcomes(passed=1, failed=3)
+    (old,) = jobs(pytester.path)
+
+    for name in ("one", "two"):
+        mended = test.format(name) + "[ ! -e /etc/motd ] && cat /app/out | grep -qx " + name
+        mended += " || echo 0 > /logs/verifier/reward.txt\n"
+        make_task.write(folder, f"steps/{name}/tests/test.sh", mended)
+    again = run_tasks("tasks", f"--harbor-regrade={old}", "-rs")
+    again.run.stdout.fnmatch_lines(["SKIPPED*what the agent leaves running*"])
+    _, new = jobs(pytester.path)
+    result = results(new)["hello oracle"]
+    assert result["pytest_harbor"]["regraded"]["passed"] is False
+    for step in result["step_results"]:
+        assert step["verifier_result"] == {"rewards": {"reward": 1.0}}
+        report = step["pytest_harbor"]["integrity"]
+        assert (report["grading"], report["restored"]) == ("isolated", ["/usr/bin/cat"])
+        assert [one["remedied"] for one in report["findings"] if one["code"] == "replaced-program"]
