@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, Protocol
+from typing import IO, BinaryIO, Protocol
 
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.task.layout import ARTIFACTS_LOGS
+from pytest_harbor.task.model import Task
 from pytest_harbor.trial.artifacts import Artifacts
 from pytest_harbor.trial.healthcheck import wait_until_healthy
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
@@ -39,18 +40,31 @@ def verifier_context(
     homes: Mapping[str, Path],
 ) -> VerifierContext:
     """What the verifier of a step is told."""
+    dirs = (folders.verifier_dir, homes)
+    return context_of(plan.task, work, *dirs, record.open_log, record.redactor.reader)
+
+
+def context_of(
+    task: Task,
+    work: WorkPlan,
+    verifier_dir: Path,
+    homes: Mapping[str, Path],
+    open_log: Callable[[Path], BinaryIO],
+    filter_data: Callable[[BinaryIO], BinaryIO],
+) -> VerifierContext:
+    """What a verifier is told of a step, whoever keeps its logs."""
     return VerifierContext(
-        task=plan.task,
+        task=task,
         step=work.step,
         tests=work.tests,
         test_script=work.test_script,
         timeout_sec=work.verifier_timeout_sec,
         user=work.verifier_user,
         env=work.verifier_env,
-        verifier_dir=folders.verifier_dir,
+        verifier_dir=verifier_dir,
         homes=homes,
-        open_log=record.open_log,
-        filter_data=record.redactor.reader,
+        open_log=open_log,
+        filter_data=filter_data,
     )
 
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.errors import OptionError
@@ -16,13 +16,14 @@ from pytest_harbor.task.model import Task
 from pytest_harbor.task.overrides import TaskOverrides
 from pytest_harbor.task.reader import read_task
 from pytest_harbor.task.template import secret_values
+from pytest_harbor.trial.grading import context_of
 from pytest_harbor.trial.limits import Multipliers
 from pytest_harbor.trial.logs import LogFile
 from pytest_harbor.trial.network_plan import task_network
 from pytest_harbor.trial.plan import WorkPlan, plan_work
 from pytest_harbor.trial.record import ASIDE, write_json
 from pytest_harbor.trial.secrets import Redactor
-from pytest_harbor.verifier.base import VerifierContext, VerifierReport
+from pytest_harbor.verifier.base import VerifierReport
 from pytest_harbor.verifier.script import OUTPUT_FILE, ScriptVerifier
 
 KEPT_FILE = "kept.json"
@@ -164,19 +165,11 @@ def grade_again(trial: Path, *, step: str = "") -> Graded:
         )
     folder = _new_folder(trial)
     redactor = Redactor(secret_values(_env_table(task, work), os.environ))
-    context = VerifierContext(
-        task=task,
-        step=work.step,
-        tests=work.tests,
-        test_script=work.test_script,
-        timeout_sec=work.verifier_timeout_sec,
-        user=work.verifier_user,
-        env=work.verifier_env,
-        verifier_dir=folder,
-        homes={"verifier": folder},
-        open_log=lambda path: LogFile(path, redactor),  # type: ignore[arg-type,return-value]
-        filter_data=redactor.reader,
-    )
+
+    def open_log(path: Path) -> BinaryIO:
+        return cast("BinaryIO", LogFile(path, redactor))
+
+    context = context_of(task, work, folder, {"verifier": folder}, open_log, redactor.reader)
     with opened(boxes[-1]) as box:
         report = ScriptVerifier().verify(box, context)
     verdict = None
