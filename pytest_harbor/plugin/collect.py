@@ -79,17 +79,19 @@ class AboveTask:
     """
 
     path: Path
+    parent: Any
     session: pytest.Session
     getparent: Any
 
     @cached_property
     def above_task(self) -> Path:
         """The folder that holds the task's."""
+        if isinstance(self.parent, AboveTask):
+            return self.parent.above_task
         named: NamedRoot | None = self.getparent(NamedRoot)
         if named is not None:
             return named.path
-        folder = self.path.parent if self.path.name == CONFIG_FILE else self.path
-        return folder.parent
+        return self.path.parents[self.path.name == CONFIG_FILE]
 
     @property
     def ihook(self) -> pluggy.HookRelay:

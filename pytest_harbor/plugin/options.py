@@ -175,9 +175,10 @@ def settings(config: pytest.Config) -> Settings:
     Raises:
         pytest.UsageError: A value is not accepted.
     """
-    if _SETTINGS not in config.stash:
-        config.stash[_SETTINGS] = _of_regraded_job(_resolve(config), config)
-    return config.stash[_SETTINGS]
+    found = config.stash.get(_SETTINGS, None)
+    if found is None:
+        found = config.stash[_SETTINGS] = _of_regraded_job(_resolve(config), config)
+    return found
 
 
 def _of_regraded_job(found: Settings, config: pytest.Config) -> Settings:

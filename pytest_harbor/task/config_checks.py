@@ -94,7 +94,7 @@ def _check_numbers_and_hosts(table: BaseModel, at: Location) -> Iterator[Finding
         value = getattr(table, key)
         if value is not None and value < 0:
             yield Finding((*at, key), f"expected 0 or more, got {value}")
-    for index, host in enumerate(getattr(table, "allowed_hosts", None) or ()):
+    for index, host in enumerate(table.__dict__.get("allowed_hosts") or ()):
         if is_impossible_ipv4(host):
             yield Finding(
                 (*at, "allowed_hosts", index),

@@ -128,6 +128,8 @@ def _check_solutions(task: Task, report: Report) -> None:
 def _scripts(task: Task) -> list[Path]:
     """Every script that may be run by its path, each once."""
     scripts = [task.test_script, task.solution_script]
+    if not task.steps:
+        return list(filter(None, scripts))
     for step in task.steps:
         scripts += [step.test_script, step.solution_script]
     return list(filter(None, dict.fromkeys(scripts)))
@@ -145,9 +147,11 @@ def _check_script_texts(task: Task, report: Report) -> None:
 def _check_ignore_rules(task: Task, ignore_files: list[Path], report: Report) -> None:
     in_use = [path for path in ignore_files if _upload_root(task, path) is not None]
     misplaced = [path for path in ignore_files if path not in in_use]
-    for folder in ("", layout.ENVIRONMENT_FOLDER):
-        found = layout.existing_file(task.path, folder, layout.IGNORE_FILE)
-        misplaced += [found] if found else []
+    outside = (
+        layout.existing_file(task.path, layout.IGNORE_FILE),
+        task.environment_listing.file(layout.IGNORE_FILE),
+    )
+    misplaced += filter(None, outside)
     for path in misplaced:
         message = "has no effect here: only in tests/ and solution/ of a task or a step"
         report(Problem(path, message, severity="warning", code="ignore-file"))

@@ -50,13 +50,17 @@ def _read(path: Path, report: Callable[[Problem], None]) -> str | None:
         report(Problem(path, "missing; it holds the agent's instruction", code="missing-file"))
         return None
     try:
-        with open(path, encoding="utf-8-sig") as file:
-            return file.read()
+        with open(path, "rb") as file:
+            return _with_plain_line_ends(file.read().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         report(Problem(path, f"not UTF-8 text, at byte {error.start}", code="unreadable-file"))
     except OSError as error:
         report(Problem(path, f"cannot be read: {error.strerror}", code="unreadable-file"))
     return None
+
+
+def _with_plain_line_ends(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
 
 
 def _check_heading(path: Path, raw: str, report: Callable[[Problem], None]) -> None:

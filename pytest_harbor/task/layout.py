@@ -7,6 +7,7 @@ only, and few looks at the disk.
 from __future__ import annotations
 
 import os
+from itertools import islice
 from pathlib import Path
 
 LOGS_DIR = "/logs"
@@ -36,6 +37,10 @@ TEST_SCRIPTS = {"linux": "test.sh", "windows": "test.bat"}
 SOLUTION_SCRIPTS = {"linux": "solve.sh", "windows": "solve.bat"}
 
 
+_MAX_LISTED = 1_000
+"""Of a larger folder each file is asked for by itself."""
+
+
 def existing_file(*parts: str | os.PathLike[str]) -> Path | None:
     """The file that the parts of its path name, if it is there."""
     # Strings first: most are asked for and missing, and building a Path costs more.
@@ -43,12 +48,41 @@ def existing_file(*parts: str | os.PathLike[str]) -> Path | None:
     return Path(path) if os.path.isfile(path) else None
 
 
+class Listing:
+    """A folder of which several files may be asked for: most of them are not there."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._names = _names_in(folder)
+
+    def file(self, name: str) -> Path | None:
+        """The file of this name, if it is there."""
+        if self._names is not None and name.lower() not in self._names:
+            return None
+        return existing_file(self._folder, name)
+
+
+def _names_in(folder: str) -> frozenset[str] | None:
+    """All names, in lower case as some disks take them; None: not to be told in one look."""
+    try:
+        with os.scandir(folder) as entries:
+            names = frozenset(entry.name.lower() for entry in islice(entries, _MAX_LISTED + 1))
+    except (FileNotFoundError, NotADirectoryError):
+        return frozenset()
+    except OSError:
+        return None
+    return names if len(names) <= _MAX_LISTED else None
+
+
 def find_compose_file(folder: str | os.PathLike[str]) -> Path | None:
     """The compose file of a box, under any of compose's own names; Harbor's name wins."""
-    for name in (COMPOSE_FILE, *OTHER_COMPOSE_FILES):
-        if file := existing_file(folder, name):
-            return file
-    return None
+    return compose_file_in(Listing(os.fspath(folder)))
+
+
+def compose_file_in(listing: Listing) -> Path | None:
+    """The same of a folder that was listed."""
+    files = (listing.file(name) for name in (COMPOSE_FILE, *OTHER_COMPOSE_FILES))
+    return next(filter(None, files), None)
 
 
 def is_task_folder(path: str | os.PathLike[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -30,7 +31,13 @@ class LinkCheck:
 
     def walk(self, folder: str) -> None:
         """Report each link below ``folder`` that leaves the task or leads in a circle."""
-        if os.path.islink(folder):
+        try:
+            is_link = stat.S_ISLNK(os.lstat(folder).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError:
+            is_link = False  # the walk tells of it
+        if is_link:
             self._check_link(folder, ())
         else:
             self._walk(folder, ())

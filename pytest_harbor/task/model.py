@@ -121,6 +121,11 @@ class Task:
         return self.path / layout.ENVIRONMENT_FOLDER
 
     @cached_property
+    def environment_listing(self) -> layout.Listing:
+        """What the build's context holds."""
+        return layout.Listing(os.path.join(self.path, layout.ENVIRONMENT_FOLDER))
+
+    @cached_property
     def tests_dir(self) -> Path:
         """``tests/``; may not exist."""
         return self.path / layout.TESTS_FOLDER
@@ -145,19 +150,17 @@ class Task:
     @cached_property
     def has_dockerfile(self) -> bool:
         """Whether ``environment/Dockerfile`` is there."""
-        return os.path.isfile(os.path.join(self.path, layout.ENVIRONMENT_FOLDER, layout.DOCKERFILE))
+        return self.environment_listing.file(layout.DOCKERFILE) is not None
 
     @cached_property
     def has_apptainer_file(self) -> bool:
         """Whether ``environment/Apptainer.def`` is there."""
-        return bool(
-            layout.existing_file(self.path, layout.ENVIRONMENT_FOLDER, layout.APPTAINER_FILE)
-        )
+        return self.environment_listing.file(layout.APPTAINER_FILE) is not None
 
     @cached_property
     def compose_file(self) -> Path | None:
         """``environment/docker-compose.yaml``, or under another name; None where there is none."""
-        return layout.find_compose_file(os.path.join(self.path, layout.ENVIRONMENT_FOLDER))
+        return layout.compose_file_in(self.environment_listing)
 
     def verifier_mode(self, step: Step | None = None) -> VerifierMode:
         """Where the verifier runs: in the agent's container or in its own."""

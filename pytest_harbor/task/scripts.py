@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pytest_harbor.errors import Problem
+from pytest_harbor.task.head import read_head
 
 MAX_BYTES = 256 * 1024
 """How much of a script is looked at."""
@@ -24,8 +25,7 @@ def check_script(path: Path, report: Callable[[Problem], None], *, is_run: bool 
         report(Problem(path, message, line=line, severity="warning", code=code))
 
     try:
-        with open(path, "rb") as file:
-            head = file.read(MAX_BYTES)
+        head = read_head(path, MAX_BYTES)
     except OSError as error:
         report(Problem(path, f"cannot be read: {error.strerror}", code="unreadable-file"))
         return

@@ -11,6 +11,7 @@ from typing import Any
 import tomli
 
 from pytest_harbor.errors import Problem, TaskFormatError
+from pytest_harbor.task.head import read_head
 
 MAX_BYTES = 8 * 1024 * 1024
 
@@ -52,8 +53,7 @@ def check_toml_version(path: Path, text: str, report: Callable[[Problem], None])
 
 def _bytes(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_head(path, MAX_BYTES + 1)
     except FileNotFoundError:
         raise _fault(path, "missing; a task's folder holds one") from None
     except OSError as error:

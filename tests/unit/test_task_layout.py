@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_harbor.task.layout import find_task_folder, is_broken_task_folder, is_task_folder
+from pytest_harbor.task.head import read_head
+from pytest_harbor.task.layout import (
+    Listing,
+    find_compose_file,
+    find_task_folder,
+    is_broken_task_folder,
+    is_task_folder,
+)
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -74,3 +81,33 @@ def test_looking_for_tasks_imports_neither_pydantic_nor_tomli() -> None:
         "sys.exit(any(name in sys.modules for name in ('pydantic', 'tomli', 'docker')))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("others", [0, 1_500])
+def test_a_file_is_found_among_many_others(tmp_path: Path, others: int) -> None:
+    write(tmp_path, "Dockerfile", "sub/", *(f"data-{number}" for number in range(others)))
+    listing = Listing(str(tmp_path))
+    assert listing.file("Dockerfile") == tmp_path / "Dockerfile"
+    assert listing.file("sub") is None
+    assert listing.file("missing") is None
+
+
+def test_a_folder_that_is_not_there_holds_no_file(tmp_path: Path) -> None:
+    write(tmp_path, "plain")
+    assert Listing(str(tmp_path / "gone")).file("Dockerfile") is None
+    assert Listing(str(tmp_path / "plain")).file("Dockerfile") is None
+
+
+def test_harbors_name_wins_among_compose_files(tmp_path: Path) -> None:
+    write(tmp_path, "compose.yaml", "docker-compose.yaml")
+    assert find_compose_file(tmp_path) == tmp_path / "docker-compose.yaml"
+    (tmp_path / "docker-compose.yaml").unlink()
+    assert find_compose_file(tmp_path) == tmp_path / "compose.yaml"
+
+
+@pytest.mark.parametrize("size", [0, 10, 16 * 1024, 100_000, 200_000])
+def test_no_more_of_a_file_is_read_than_was_asked_for(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(number % 251 for number in range(size)))
+    for limit in (5, 16 * 1024, 150_000):
+        assert read_head(path, limit) == path.read_bytes()[:limit]
