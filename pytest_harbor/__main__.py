@@ -18,6 +18,7 @@ COMMANDS = (
     "pytest_harbor.start.schema_command",
     "pytest_harbor.clean.command",
     "pytest_harbor.report.command",
+    "pytest_harbor.report.traces_command",
     "pytest_harbor.selection.command",
     "pytest_harbor.trial.kept_command",
     "pytest_harbor.dataset.command",

@@ -1,13 +1,13 @@
 """Trials as JSON lines with the fields of the verifiers library's ``results.jsonl``.
 
-One difference: a trial without a valid reward has ``reward: null`` and an ``error``, where that
-library writes 0.
+They are those of its versions 0.1.14 to 0.3.1. One difference: a trial without a valid reward has
+``reward: null`` and an ``error``, where that library writes 0.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +36,22 @@ def write_jsonl(path: Path, trials: Sequence[Trial]) -> None:
     write_lines(path, jsonl_lines(trials))
 
 
-def jsonl_lines(trials: Sequence[Trial]) -> Iterator[str]:
+def jsonl_lines(trials: Iterable[Trial]) -> Iterator[str]:
     """The lines; trials that have no result, or were run again, have none."""
     numbers: dict[str, int] = {}
     for trial in trials:
         if trial.category and not trial.superseded:
             number = numbers.setdefault(trial.task_key, len(numbers))
-            yield json.dumps(plain(trace(trial, number)), allow_nan=False) + "\n"
+            yield json_line(plain(trace(trial, number)))
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    """An object as a line of JSON; halves of characters, which readers refuse, are marked."""
+    written = json.dumps(value, allow_nan=False)
+    if "\\ud" in written:
+        whole = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+        written = json.dumps(json.loads(whole))
+    return f"{written}\n"
 
 
 def trace(trial: Trial, example: int) -> dict[str, Any]:
@@ -54,7 +63,7 @@ def trace(trial: Trial, example: int) -> dict[str, Any]:
     """
     prompt, completion = _messages(trial)
     fault = trial.fault or ("" if trial.category == "reward" else outcome(trial))
-    line = {
+    line: dict[str, Any] = {
         "example_id": example,
         "task": trial.task,
         "prompt": prompt,
@@ -74,6 +83,9 @@ def trace(trial: Trial, example: int) -> dict[str, Any]:
             if name in trial.usage
         },
     }
+    if error := line["error"]:
+        line["error_chain"] = error["error_chain_repr"]
+        line["long_error_chain"] = error["error_chain_str"]
     # The library repeats metrics at the top; none of them may take a field's place.
     return {key: value for key, value in trial.rewards.items() if key not in line} | line
 
@@ -102,12 +114,27 @@ def _error(name: str, message: str) -> dict[str, str]:
     }
 
 
-def _timing(trial: Trial) -> dict[str, float]:
+def _timing(trial: Trial) -> dict[str, Any]:
+    setup, scoring = _part(trial, "environment", "agent_setup"), _part(trial, "verifier")
+    generation = _part(trial, "agent")
+    total = scoring["end"] - generation["start"] if scoring["end"] else 0.0
     return {
         "start_time": trial.started or 0.0,
-        "generation_ms": 1000 * (trial.seconds("agent") or 0.0),
-        "scoring_ms": 1000 * (trial.seconds("verifier") or 0.0),
-        "total_ms": 1000 * (trial.total_seconds or 0.0),
+        "setup": setup,
+        "generation": generation,
+        "scoring": scoring,
+        "total": total,
+    }
+
+
+def _part(trial: Trial, *phases: str) -> dict[str, float]:
+    """When phases began and ended, and how long they took; zeros where none of them ran."""
+    spans, begun = [one for one in trial.spans if one.phase in phases], trial.started or 0.0
+    return {
+        "start": min((begun + one.start for one in spans), default=0.0),
+        "end": max((begun + one.start + one.seconds for one in spans), default=0.0),
+        # Phases of a task with steps take turns: their length is less than end - start.
+        "duration": sum((one.seconds for one in spans), 0.0),
     }
 
 

@@ -88,7 +88,7 @@ def test_a_trace_is_a_line_as_the_verifiers_library_has_it(job: Any) -> None:
     assert line["metrics"] == {"reward": 0.5, "speed": 2, "prompt": 3}
     assert line["error"] is None
     assert line["is_completed"] is True
-    assert line["timing"]["generation_ms"] == 5000
+    assert line["timing"]["generation"]["duration"] == 5
     assert line["token_usage"] == {"input_tokens": 100, "output_tokens": 20}
     assert line["info"]["model"] == "m/n"
 
