@@ -13,8 +13,9 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from pytest_harbor.dataset.digest import tree_digest
@@ -138,7 +139,9 @@ class Cache:
         held = FileLock(self._made(path.parent) / path.name)
         try:
             held.acquire(timeout=0.5)
-        except Timeout:
+        except OSError as error:
+            if not isinstance(error, Timeout):
+                raise self._unwritable(error) from error
             progress("another run is downloading the same; waiting for it")
             held.acquire()
         try:
@@ -148,20 +151,35 @@ class Cache:
 
     @contextmanager
     def workspace(self) -> Iterator[Path]:
-        """A folder for work in progress, removed afterwards."""
-        from filelock import FileLock
+        """A folder for work in progress, removed afterwards.
 
-        base = self._made(self.root / "tmp")
-        self._sweep(base)
-        path = base / f"work-{secrets.token_hex(8)}"
-        with FileLock(f"{path}.lock"):
-            path.mkdir()
+        Where the cache can only be read it lies elsewhere: what is whole can still be used.
+
+        Raises:
+            DatasetError: The disk is full, or fails.
+        """
+        with ExitStack() as held:
+            path = self._workspace(held)
             try:
                 yield path
-            finally:
-                shutil.rmtree(path, ignore_errors=True)
-                with suppress(OSError):
-                    os.unlink(f"{path}.lock")
+            except OSError as error:
+                raise self._unwritable(error) from error
+
+    def _workspace(self, held: ExitStack) -> Path:
+        from filelock import FileLock
+
+        try:
+            base = self._made(self.root / "tmp")
+            self._sweep(base)
+            path = base / f"work-{secrets.token_hex(8)}"
+            held.enter_context(FileLock(f"{path}.lock"))
+            held.callback(Path(f"{path}.lock").unlink, missing_ok=True)
+            path.mkdir()
+            held.callback(shutil.rmtree, path, ignore_errors=True)
+        except (OSError, DatasetError):
+            made = held.enter_context(TemporaryDirectory(prefix="pytest-harbor-"))
+            return Path(made)
+        return path
 
     def _sweep(self, base: Path) -> None:
         """Remove what killed runs left."""
@@ -244,11 +262,14 @@ class Cache:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise DatasetError(
-                f"the cache {self.root} cannot be written: {error.strerror}; name another with "
-                f"the variable {VARIABLE}"
-            ) from error
+            raise self._unwritable(error) from error
         return folder
+
+    def _unwritable(self, error: OSError) -> DatasetError:
+        return DatasetError(
+            f"the cache {self.root} cannot be written: {error.strerror or error}; name another "
+            f"with the variable {VARIABLE}"
+        )
 
 
 def _reading(path: Path) -> EntryReading:

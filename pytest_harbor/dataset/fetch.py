@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -134,6 +135,7 @@ class Fetcher:
                 raise DatasetError(f"{what}: {_absence(repository, task.path)}")
             flat = flatten(_with_targets(repository, tree), what)
             draft = place / task.key
+            shutil.rmtree(draft, ignore_errors=True)  # an earlier try broke off in it
             files = [one.content for one in flat.values() if one.kind == "file"]
             with closing(repository.read(files)) as contents:
                 write_tree(draft / "files" / task.name, flat, contents, what)

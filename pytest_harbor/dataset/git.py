@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -155,9 +155,12 @@ class Repository:
             assert process.stdin is not None
             assert process.stdout is not None
             for oid in oids:
-                process.stdin.write(f"{oid}\n".encode())
-                process.stdin.flush()
+                with suppress(BrokenPipeError):
+                    process.stdin.write(f"{oid}\n".encode())
+                    process.stdin.flush()
                 header = process.stdout.readline().split()
+                if not header:
+                    raise GitCommandError(f"{self.url}: git ended before all files were read")
                 if len(header) != 3:
                     raise DatasetError(f"{self.url} did not give {oid}")
                 part = _Part(process.stdout, int(header[2]))
@@ -266,7 +269,7 @@ class _Part:
         wanted = self._left if size < 0 else min(size, self._left)
         data = self._source.read(wanted) if wanted else b""
         if wanted and not data:
-            raise DatasetError("git ended in the middle of a file")
+            raise GitCommandError("git ended in the middle of a file")
         self._left -= len(data)
         return data
 
@@ -319,9 +322,12 @@ def _started(
         raise DatasetError("the program git is not installed; datasets in git need it") from None
     try:
         with process:
-            yield process
-            assert process.stdin is not None
-            process.stdin.close()
+            try:
+                yield process
+            finally:
+                assert process.stdin is not None
+                with suppress(BrokenPipeError):  # it ended by itself; what came of it is told
+                    process.stdin.close()
     finally:
         if process.poll() is None:
             process.kill()
