@@ -90,13 +90,15 @@ def _messages(step: Step) -> Iterator[Message]:
 def _answers(calls: Sequence[ToolCall], results: Sequence[ObservationResult]) -> Iterator[Message]:
     """One message for each call that has an answer, in the order of the calls."""
     answers: dict[str, list[str]] = {}
-    for result in results:
-        call = result.source_call_id
-        if call is None:
-            if len(calls) > 1 or len(results) > 1:
+    if results and all(result.source_call_id is None for result in results):
+        # As of keys typed one after the other: what is seen then is what came of them all.
+        answers = {call.tool_call_id: [] for call in calls}
+        answers[calls[-1].tool_call_id] = [_seen(result) for result in results]
+    else:
+        for result in results:
+            if result.source_call_id is None:
                 raise NoChatError("an answer without a tool call")
-            call = calls[0].tool_call_id
-        answers.setdefault(call, []).append(_seen(result))
+            answers.setdefault(result.source_call_id, []).append(_seen(result))
     for one in calls:
         if one.tool_call_id in answers:
             told = "\n".join(answers[one.tool_call_id])

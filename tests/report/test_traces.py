@@ -206,7 +206,7 @@ TWO = [CALL, CALL | {"tool_call_id": "c2"}]
             "a tool call without an answer",
         ),
         (
-            [said("", tool_calls=TWO, observation={"results": [{"content": "x"}]})],
+            [said("", tool_calls=TWO, observation={"results": [ANSWER, {"content": "x"}]})],
             "an answer without a tool call",
         ),
         ([said("", tool_calls=[CALL, CALL])], "tool calls that no id tells apart"),
@@ -261,6 +261,15 @@ def test_no_valid_chat_is_made_up(steps: list[dict[str, Any]], reason: str) -> N
 def test_what_is_mended_loses_nothing(step: dict[str, Any], roles: str) -> None:
     messages = chat_messages(trajectory(step, said("Done.")))
     assert "".join(one["role"][0] for one in messages) == f"{roles}a"
+
+
+def test_what_came_of_several_calls_at_once_answers_the_last_of_them() -> None:
+    keys = said("", tool_calls=TWO, observation={"results": [{"content": "$ ls"}]})
+    answers = chat_messages(trajectory(keys, said("Done.")))[1:3]
+    assert [(one["tool_call_id"], one["content"]) for one in answers] == [
+        ("c1", ""),
+        ("c2", "$ ls"),
+    ]
 
 
 def test_a_chat_ends_with_the_agents_last_word() -> None:
