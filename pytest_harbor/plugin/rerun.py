@@ -6,7 +6,7 @@ import argparse
 import os
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ _CONFIG_FILES = (
     "setup.cfg",
 )  # fmt: skip
 
+_ENV = "harbor_agent_env"
 _KEYWORDS = ("harbor_agent_kwarg", "harbor_verifier_kwarg")
 _INNER_NAME = re.compile(r"""["'](\w[\w.-]*)["']\s*:""")
 
@@ -44,9 +45,10 @@ def again(item: pytest.Item) -> str:
 def unset_variables(item: pytest.Item) -> list[str]:
     """Variables that the command takes values from and this process's environment lacks."""
     given = item.config.option
-    names = [_env_name(one) for one in given.harbor_agent_env or ()]
+    overridden = _overridden(given)
+    names = [_env_name(one) for one in _words(given, overridden, _ENV)]
     for option in _KEYWORDS:
-        words = getattr(given, option) or ()
+        words = _words(given, overridden, option)
         names += [_variable(option, one) for one in words if _is_secret(one)]
     return [name for name in dict.fromkeys(names) if name not in os.environ]
 
@@ -103,21 +105,34 @@ def _is_misled(item: pytest.Item) -> bool:
 
 def _options(given: argparse.Namespace) -> Iterator[str]:
     """The options that shape a trial, as they were given; pytest keeps those not given as None."""
-    for assignment in given.override_ini or ():
-        name, _, value = assignment.partition("=")
-        if name in _OF_THE_WHOLE_RUN or not name.startswith("harbor_"):
-            continue
-        if name == "harbor_agent_env":
+    for name, value in _overridden(given).items():
+        if name == _ENV:
             value = " ".join(map(_env_assignment, shlex.split(value)))
         if name in _KEYWORDS and any(map(_is_secret, shlex.split(value))):
-            if getattr(given, name) is not None:  # which replaces the ini file's
-                continue
             yield from _option("--" + name.replace("_", "-"), shlex.split(value))
             continue
         yield shlex.quote(f"--override-ini={name}={value}")
     for name, value in vars(given).items():
         if name.startswith("harbor_") and value is not None and name not in _OF_THE_WHOLE_RUN:
             yield from _option("--" + name.replace("_", "-"), value)
+
+
+def _overridden(given: argparse.Namespace) -> dict[str, str]:
+    """What ``--override-ini`` says of a trial: the last of a name, as pytest takes it."""
+    pairs = [one.partition("=")[::2] for one in given.override_ini or ()]
+    return {
+        name: value
+        for name, value in pairs
+        if re.fullmatch(r"harbor_\w+", name)
+        and name not in _OF_THE_WHOLE_RUN
+        # An option replaces these; others may add to them, as those of the network do.
+        and not (name in (_ENV, *_KEYWORDS) and getattr(given, name) is not None)
+    }
+
+
+def _words(given: argparse.Namespace, overridden: Mapping[str, str], name: str) -> list[str]:
+    """The values of an option that may be given many times: its own, or of ``--override-ini``."""
+    return getattr(given, name) or shlex.split(overridden.get(name, ""))
 
 
 def _option(flag: str, value: Any) -> Iterator[str]:

@@ -94,7 +94,24 @@ def test_keywords_are_secret_wherever_they_stand(item: Given) -> None:
     assert "$API_KEY" not in command
     assert '--harbor-verifier-kwarg=api_key="$VERIFIER_API_KEY"' in command
     assert "--harbor-agent-kwarg=api_key_env=JUDGE_KEY" in command
-    assert unset_variables(given) == ["CONFIG"]
+    assert unset_variables(given) == ["CONFIG", "VERIFIER_API_KEY"]
+
+
+def test_secrets_of_ini_values_are_to_be_set_again(item: Given) -> None:
+    given = item(
+        "--override-ini=harbor_agent_kwarg=api_key=s3cr3t-0 turns=2",
+        "--override-ini=harbor_agent_kwarg=api_token=s3cr3t-1 turns=3",
+        "--override-ini=harbor_verifier_kwarg=api_key=s3cr3t-2",
+        "--override-ini=harbor_agent_env='A_KEY=s3cr3t 3' B_KEY=${C_KEY:-s3cr3t}",
+        "--override-ini=harbor_agent_env =D_KEY=s3cr3t-4",  # pytest knows no name with a space
+    )
+    command = again(given)
+    assert "s3cr3t" not in command
+    assert '--harbor-agent-kwarg=api_token="$API_TOKEN" --harbor-agent-kwarg=turns=3' in command
+    assert "'--override-ini=harbor_agent_env=A_KEY B_KEY'" in command
+    assert "api_key" not in command.replace("--harbor-verifier-kwarg=api_key", "")
+    assert "turns=2" not in command  # pytest takes the last
+    assert unset_variables(given) == ["A_KEY", "B_KEY", "API_TOKEN", "VERIFIER_API_KEY"]
 
 
 def test_what_is_of_the_whole_run_is_left_out(item: Given) -> None:
@@ -121,7 +138,6 @@ def test_secrets_are_named_and_not_shown(item: Given, monkeypatch: pytest.Monkey
     assert unset_variables(given) == ["A_KEY", "C_KEY", "API_KEY"]
     words = shlex.split(command)
     assert words[2:] == [
-        "--override-ini=harbor_agent_env=D_KEY E_KEY",
         "--harbor-agent=nop",
         "--harbor-agent-kwarg=api_key=$API_KEY",
         "--harbor-agent-kwarg=max_tokens=5",
