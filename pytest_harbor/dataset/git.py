@@ -6,57 +6,21 @@ submodule or attribute of a repository takes effect, and no link of it is ever m
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple, TypeVar
 
+from pytest_harbor.dataset.git_program import GitCommandError, run_git, started
 from pytest_harbor.dataset.spec import GitSpec, check_ref, is_commit
 from pytest_harbor.dataset.tree import Entry
 from pytest_harbor.dataset.write import Readable
-from pytest_harbor.errors import DatasetError, DatasetUnreachableError
+from pytest_harbor.errors import DatasetError
 
-_SETTINGS = {
-    "core.hooksPath": os.devnull,
-    "core.fsmonitor": "false",
-    "core.askPass": "",
-    "fetch.recurseSubmodules": "false",
-    "fetch.negotiationAlgorithm": "noop",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "http.lowSpeedLimit": "1000",
-    "http.lowSpeedTime": "60",
-    "protocol.version": "2",
-    "advice.detachedHead": "false",
-}
-_PROTOCOLS = "https:http:ssh:git"
-# Of a repository that git runs in, as from a hook: ours is another one.
-_OF_ANOTHER_REPOSITORY = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_CONFIG",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_SHALLOW_FILE",
-    "GIT_QUARANTINE_PATH",
-    "GIT_TRACE",
-)
 _EVERYTHING = "+refs/*:refs/all/*"
-_SHOWN_LINES = 5
 _T = TypeVar("_T")
-
-
-class GitCommandError(DatasetUnreachableError):
-    """A git command failed; the message ends with what it said."""
 
 
 class TreeEntry(NamedTuple):
@@ -66,6 +30,11 @@ class TreeEntry(NamedTuple):
     kind: str
     oid: str
     path: str
+
+    @property
+    def is_file(self) -> bool:
+        """Whether it is a regular file."""
+        return self.kind == "blob" and self.mode != "120000"
 
 
 def resolve(spec: GitSpec) -> str:
@@ -83,10 +52,9 @@ def resolve(spec: GitSpec) -> str:
 def resolve_ref(url: str, ref: str | None) -> str:
     """The commit, or annotated tag, that a ref stands for now; None: the default branch."""
     wanted = check_ref(ref or "HEAD")
-    lines = (
-        _git(["ls-remote", "--", "origin", wanted, f"{wanted}^{{}}"], url=url).decode().splitlines()
-    )
-    known = {name: oid for oid, _, name in (line.partition("\t") for line in lines)}
+    listed = run_git(["ls-remote", "--", "origin", wanted, f"{wanted}^{{}}"], url=url).decode()
+    rows = (line.partition("\t") for line in listed.splitlines())
+    known = {name: oid for oid, _, name in rows}
     for name in (wanted, f"refs/heads/{wanted}", f"refs/tags/{wanted}", f"refs/{wanted}"):
         if found := known.get(f"{name}^{{}}") or known.get(name):
             return found
@@ -95,7 +63,7 @@ def resolve_ref(url: str, ref: str | None) -> str:
 
 
 def _known_refs(url: str) -> str:
-    lines = _git(["ls-remote", "--heads", "--tags", "--refs", "--", "origin"], url=url).decode()
+    lines = run_git(["ls-remote", "--heads", "--tags", "--refs", "--", "origin"], url=url).decode()
     names = [line.rpartition("\t")[2].split("/", 2)[-1] for line in lines.splitlines()]
     more = ", …" if names[8:] else ""
     return f"it has {', '.join(names[:8])}{more}; a commit is named by its full id"
@@ -119,7 +87,7 @@ class Repository:
         """What lies at a path of the commit; ``deep``: at any depth below it."""
         where = [] if path == "." else ["--", f"{path}/"]
         flags = ["-r", "-t"] if deep else []
-        listed = self._git("ls-tree", "-z", "--full-tree", *flags, self.commit, *where)
+        listed = self.git("ls-tree", "-z", "--full-tree", *flags, self.commit, *where)
         prefix = "" if path == "." else f"{path}/"
         return [
             entry
@@ -129,29 +97,39 @@ class Repository:
             if entry.path.startswith(prefix)
         ]
 
+    def at(self, paths: Iterable[str]) -> list[TreeEntry]:
+        """What lies at the paths themselves; less than was asked for where some are not there."""
+        listed = self.git("ls-tree", "-z", "--full-tree", self.commit, "--", *paths)
+        return [
+            _tree_entry(line) for line in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        ]
+
     def folder_kind(self, path: str) -> str | None:
         """What lies at a path: ``tree``, ``blob``, ``commit`` or ``link``; None for nothing."""
-        listed = self._git("ls-tree", "-z", "--full-tree", self.commit, "--", path)
-        if not listed:
+        entry = next(iter(self.at([path])), None)
+        if entry is None:
             return None
-        entry = _tree_entry(listed.decode("utf-8", "surrogateescape").split("\0")[0])
         return "link" if entry.mode == "120000" else entry.kind
 
     def file(self, path: str) -> bytes | None:
         """The content of one regular file; None where there is none."""
-        listed = self._git("ls-tree", "-z", "--full-tree", self.commit, "--", path)
-        entry = (
-            _tree_entry(listed.decode("utf-8", "surrogateescape").rstrip("\0")) if listed else None
-        )
-        if entry is None or entry.kind != "blob" or entry.mode == "120000":
+        entry = next(iter(self.at([path])), None)
+        if entry is None or not entry.is_file:
             return None
         self.fetch_objects([entry.oid])
         with closing(self.read([entry.oid])) as contents:
             return next(contents).read()
 
+    def sizes(self, oids: Iterable[str]) -> dict[str, int]:
+        """Sizes of objects that were fetched, in bytes; without those that were not."""
+        asked = "".join(f"{oid}\n" for oid in oids).encode()
+        lines = self.git("cat-file", "--batch-check=%(objectname) %(objectsize)", stdin=asked)
+        pairs = (line.split() for line in lines.decode().splitlines())
+        return {oid: int(size) for oid, size in pairs if size.isdigit()}
+
     def read(self, oids: Iterable[str]) -> Generator[Readable]:
         """The content of objects, in the order asked for; each is read before the next."""
-        with _started(["cat-file", "--batch"], self.path) as process:
+        with started(["cat-file", "--batch"], self.path) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             for oid in oids:
@@ -172,21 +150,28 @@ class Repository:
         """Get what a fetch without blobs left out."""
         missing = self._missing() & set(oids)
         if missing:
-            self._git(
+            self.git(
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head"),
                 *("--recurse-submodules=no", "--filter=blob:none", "--stdin", "origin"),
                 stdin="".join(f"{oid}\n" for oid in sorted(missing)).encode(),
             )
 
     def _missing(self) -> set[str]:
-        lines = self._git(
+        lines = self.git(
             "rev-list", "--objects", "--missing=print", "--no-walk", "--quiet", self.commit
         )
         listed = lines.decode("utf-8", "surrogateescape").splitlines()
         return {line[1:] for line in listed if line.startswith("?")}
 
-    def _git(self, *arguments: str, stdin: bytes = b"") -> bytes:
-        return _git(list(arguments), self.path, url=self.url, stdin=stdin)
+    def git(
+        self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Run git in it; what it said.
+
+        Raises:
+            GitCommandError: It failed.
+        """
+        return run_git(list(arguments), self.path, url=self.url, stdin=stdin, variables=variables)
 
 
 def with_commit(url: str, commit: str, folder: Path, use: Callable[[Repository], _T]) -> _T:
@@ -221,10 +206,10 @@ def with_commit(url: str, commit: str, folder: Path, use: Callable[[Repository],
 
 
 def _fetch(url: str, commit: str, path: Path, options: Sequence[str], wanted: str) -> Repository:
-    _git(["init", "--quiet", "--bare", "--template=", "."], path, url=url)
+    run_git(["init", "--quiet", "--bare", "--template=", "."], path, url=url)
     quiet = ("--quiet", "--no-tags", "--recurse-submodules=no")
-    _git(["fetch", *quiet, *options, "--", "origin", wanted], path, url=url)
-    found = _git(
+    run_git(["fetch", *quiet, *options, "--", "origin", wanted], path, url=url)
+    found = run_git(
         ["rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"], path, url=url
     )
     return Repository(path, url, found.decode().strip())
@@ -276,75 +261,3 @@ class _Part:
     def skip(self) -> None:
         while self._left:
             self.read(1024 * 1024)
-
-
-def _environment(url: str) -> dict[str, str]:
-    """Variables of a git process: unlike arguments, other users' ``ps`` does not show them."""
-    settings = {**_SETTINGS, "remote.origin.url": url} if url else _SETTINGS
-    kept = {name: one for name, one in os.environ.items() if name not in _OF_ANOTHER_REPOSITORY}
-    # The user's own come first, for of two settings the last one counts.
-    first = int(kept.get("GIT_CONFIG_COUNT") or 0)
-    allowed = f"{_PROTOCOLS}:file" if url.startswith("file:") else _PROTOCOLS
-    numbered = {
-        f"GIT_CONFIG_{part}_{number}": text
-        for number, pair in enumerate(settings.items(), first)
-        for part, text in zip(("KEY", "VALUE"), pair, strict=True)
-    }
-    return {
-        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes -oConnectTimeout=30",
-        **kept,
-        **numbered,
-        "GIT_CONFIG_COUNT": str(first + len(settings)),
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_ALLOW_PROTOCOL": allowed,
-        "GIT_OPTIONAL_LOCKS": "0",
-        "GCM_INTERACTIVE": "never",
-        "LC_ALL": "C",
-    }
-
-
-@contextmanager
-def _started(
-    arguments: Sequence[str], cwd: Path | None = None, url: str = ""
-) -> Iterator[subprocess.Popen[bytes]]:
-    pipe = subprocess.PIPE
-    try:
-        process = subprocess.Popen(
-            ["git", *arguments],
-            # Not where the run was started: a repository there has settings and remotes.
-            cwd=cwd or os.sep,
-            stdin=pipe,
-            stdout=pipe,
-            stderr=pipe,
-            env=_environment(url) | ({"GIT_DIR": str(cwd)} if cwd else {}),
-        )
-    except FileNotFoundError:
-        raise DatasetError("the program git is not installed; datasets in git need it") from None
-    try:
-        with process:
-            try:
-                yield process
-            finally:
-                assert process.stdin is not None
-                with suppress(BrokenPipeError):  # it ended by itself; what came of it is told
-                    process.stdin.close()
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
-def _git(
-    arguments: Sequence[str], cwd: Path | None = None, *, url: str, stdin: bytes = b""
-) -> bytes:
-    with _started(arguments, cwd, url) as process:
-        out, err = process.communicate(stdin)
-    if process.returncode:
-        raise GitCommandError(_failure(arguments[0], err, url))
-    return out
-
-
-def _failure(command: str, err: bytes, url: str) -> str:
-    lines = [line for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
-    said = "\n".join(lines[-_SHOWN_LINES:]) or "nothing"
-    return f"{url}: git {command} failed: {said}"
