@@ -310,6 +310,7 @@ def _root_tasks(
             "version": dataset.version,
             "digest": one.task.digest if one.task else "",
             "task_id": task.source.as_json(),
+            "label": dataset.label,
         }
         tree = one.task.tree if one.task else ""
         found.append(RootTask(task.name, folder, tree, one.fault, asked.get(task.name), origin))

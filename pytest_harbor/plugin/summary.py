@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_harbor.plugin.summary_table import table
-from pytest_harbor.report.numbers import GroupNumbers, Total, group_numbers
+from pytest_harbor.plugin.summary_table import table, title_of
+from pytest_harbor.report.numbers import (
+    GroupNumbers,
+    Rate,
+    Total,
+    group_numbers,
+    has_datasets,
+)
 from pytest_harbor.report.trial import Trial, trial_of_properties
 from pytest_harbor.report.values import finite
 
@@ -37,17 +43,20 @@ def summary_lines(
     """
     trials = [trial_of_properties(nodeid, known) for nodeid, known in found.items()]
     groups = group_numbers(trials)
+    pooled = [one for one in groups if one.pooled]
+    if has_datasets(trials):
+        groups = group_numbers(trials, by_dataset=True)
     if rates:
         # A table says more than a sentence where there is something to compare.
         tells_more = not short and any(one.trials > 1 for one in groups)
-        if rows := table(groups, width) if tells_more else []:
+        if rows := table([*groups, *pooled], width) if tells_more else []:
             yield from rows
             yield from _named(groups, _left_out)
         else:
-            yield from _named(groups, sentence, always=True)
-            yield from _named(groups, usage)
+            yield from _named([*groups, *pooled], sentence, always=True)
+            yield from _named([*groups, *pooled], usage)
     else:
-        yield from _named(groups, usage)
+        yield from _named([*groups, *pooled], usage)
     yield from _named(groups, _errors)
     if not short:
         yield from _named(groups, _phases)
@@ -58,9 +67,10 @@ def summary_lines(
 
 def _named(groups: Sequence[GroupNumbers], words: Any, *, always: bool = False) -> Iterator[str]:
     """What there is to say of each group, with its name where it is not the only one."""
+    title = title_of(groups)
     for group in groups:
         if said := words(group):
-            yield f"{group.name}: {said}" if always or len(groups) > 1 else said
+            yield f"{title(group)}: {said}" if always or len(groups) > 1 else said
 
 
 def sentence(group: GroupNumbers) -> str:
@@ -68,12 +78,15 @@ def sentence(group: GroupNumbers) -> str:
     said = "no valid reward"
     if group.mean_reward is not None:
         said = f"{group.passed} of {group.valid} valid rewards passed"
-        said += f"; mean reward {group.mean_reward.value:.3g}"
-        most = max(group.pass_at, default=1)
-        if most > 1:
-            said += f"; pass@{most} {group.pass_at[most].value:.3g}"
+        said += "" if group.pooled else _means(group, group.mean_reward)
     aside = "".join(f" ({one})" for one in _tampering(group))
     return "; ".join(filter(None, [f"{said}{aside}", _not_counted(group)]))
+
+
+def _means(group: GroupNumbers, reward: Rate) -> str:
+    most = max(group.pass_at, default=1)
+    more = f"; pass@{most} {group.pass_at[most].value:.3g}" if most > 1 else ""
+    return f"; mean reward {reward.value:.3g}{more}"
 
 
 def _left_out(group: GroupNumbers) -> str:

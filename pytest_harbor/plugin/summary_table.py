@@ -34,6 +34,12 @@ def table(groups: Sequence[GroupNumbers], width: int) -> list[str]:
     return [line for block in blocks for line in _lines(block)] if fits else []
 
 
+def title_of(groups: Sequence[GroupNumbers]) -> Callable[[GroupNumbers], str]:
+    """How each of the groups is called: with its dataset where there are several."""
+    several = any(one.pooled for one in groups) or len({one.dataset_label for one in groups}) > 1
+    return lambda group: group.full_name if several else group.name
+
+
 def _width(columns: Sequence[Sequence[str]]) -> int:
     return sum(max(map(len, column)) + len(_GAP) for column in columns) - len(_GAP)
 
@@ -47,13 +53,14 @@ def _lines(columns: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def _columns(groups: Sequence[GroupNumbers]) -> Iterator[Column]:
     most = max((k for group in groups for k in group.pass_at), default=1)
-    yield "agent", lambda group: group.name
+    yield "agent", title_of(groups)
     yield "trials", lambda group: str(group.trials)
     yield "passed", lambda group: f"{group.passed} of {group.valid}" if group.valid else _NONE
-    yield "mean reward", lambda group: rate(group.mean_reward)
-    yield "pass@1", lambda group: rate(group.pass_at.get(1))
+    # Counts add up over datasets; a mean over two benchmarks is of neither.
+    yield "mean reward", lambda group: rate(None if group.pooled else group.mean_reward)
+    yield "pass@1", lambda group: rate(None if group.pooled else group.pass_at.get(1))
     if most > 1:
-        yield f"pass@{most}", lambda group: rate(group.pass_at.get(most))
+        yield f"pass@{most}", lambda group: rate(None if group.pooled else group.pass_at.get(most))
     yield "tokens in", lambda group: _tokens(group.usage.get("input_tokens"))
     yield "out", lambda group: _tokens(group.usage.get("output_tokens"))
     yield "USD", lambda group: _cost(group.usage.get("cost_usd"))

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 from pytest_harbor.report.job import JobReading
+from pytest_harbor.report.numbers import has_datasets, on_dataset
 from pytest_harbor.report.significance import fisher_exact, holm, sign_flip
 from pytest_harbor.report.trial import Trial
 
@@ -77,7 +78,7 @@ class GroupChange:
     """One agent and model then and now, over the tasks that have valid rewards in both jobs.
 
     Attributes:
-        name: Agent and model of this job.
+        name: Agent and model of this job, and the dataset where there are several.
         then_name: Of the baseline, where it was another.
         tasks: All compared tasks; the worse first.
         p_passed: Paired permutation test over tasks, of the shares that passed.
@@ -123,9 +124,10 @@ def compare(now: JobReading, then: JobReading) -> Comparison:
     """Hold a job against an earlier one, agent by agent and task by task.
 
     Where neither has an agent and model of the other and each has one alone, these are
-    compared.
+    compared. Where a job has several datasets, each is compared apart, whatever its version.
     """
-    groups_now, groups_then = _groups(now.trials), _groups(then.trials)
+    name_of = _group_name(now.trials, then.trials)
+    groups_now, groups_then = _groups(now.trials, name_of), _groups(then.trials, name_of)
     pairs = [(name, name) for name in groups_now if name in groups_then]
     if not pairs and len(groups_now) == len(groups_then) == 1:
         pairs = [(next(iter(groups_now)), next(iter(groups_then)))]
@@ -137,12 +139,30 @@ def compare(now: JobReading, then: JobReading) -> Comparison:
     )
 
 
-def _groups(trials: Iterable[Trial]) -> dict[str, list[Trial]]:
+def _group_name(*jobs: Sequence[Trial]) -> Callable[[Trial], str]:
+    """What the groups of the jobs are called, so that the same of each meet."""
+    if not any(map(has_datasets, jobs)):
+        return lambda trial: trial.group_name
+    labels = [{trial.dataset: trial.dataset_key for trial in job} for job in jobs]
+    # A name stands for its versions, unless a job has two of them.
+    mixed = {
+        trial.dataset
+        for job, known in zip(jobs, labels, strict=True)
+        for trial in job
+        if known[trial.dataset] != trial.dataset_key
+    }
+    return lambda trial: on_dataset(
+        trial.group_name, trial.dataset_key if trial.dataset in mixed else trial.dataset
+    )
+
+
+def _groups(
+    trials: Iterable[Trial], name_of: Callable[[Trial], str]
+) -> dict[str, list[Trial]]:
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.category != "skipped" and not trial.superseded:
-            name = f"{trial.agent}[{trial.model}]" if trial.model else trial.agent
-            groups.setdefault(name, []).append(trial)
+            groups.setdefault(name_of(trial), []).append(trial)
     return groups
 
 

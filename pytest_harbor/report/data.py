@@ -8,11 +8,17 @@ from typing import Any
 
 from pytest_harbor.report.comparison import ALPHA, Comparison, GroupChange, Score
 from pytest_harbor.report.job import JobReading
-from pytest_harbor.report.numbers import GroupNumbers, group_numbers
+from pytest_harbor.report.numbers import (
+    GroupNumbers,
+    group_numbers,
+    has_datasets,
+    on_dataset,
+)
 from pytest_harbor.report.trial import PHASES, Trial
 from pytest_harbor.report.values import cut, stamp
 
 _MESSAGE_CHARS = 300
+_IN_NAME = ("agent", "model", "dataset_label", "pooled")
 _LARGEST = 1.7976931348623157e308
 
 
@@ -27,11 +33,12 @@ def report_data(
     job: JobReading, trials: Sequence[Trial], comparison: Comparison | None = None
 ) -> dict[str, Any]:
     """Everything but the details of the trials."""
+    by_dataset = has_datasets(trials)
     data = {
         "job": job_data(job, trials),
-        "groups": [_group(one) for one in group_numbers(trials)],
+        "groups": [_group(one, by_dataset) for one in group_numbers(trials, by_dataset=by_dataset)],
         "phases": list(PHASES),
-        "trials": [_row(trial) for trial in trials],
+        "trials": [_row(trial, by_dataset) for trial in trials],
         "comparison": _comparison(comparison) if comparison else None,
     }
     return dict(plain(data))
@@ -62,17 +69,19 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _group(group: GroupNumbers) -> dict[str, Any]:
-    names = [name for name in group.__slots__ if name not in ("agent", "model")]
-    return {"name": group.name, **{name: getattr(group, name) for name in names}}
+def _group(group: GroupNumbers, by_dataset: bool) -> dict[str, Any]:
+    names = [name for name in group.__slots__ if name not in _IN_NAME]
+    shown = group.full_name if by_dataset else group.name
+    return {"name": shown, **{name: getattr(group, name) for name in names}}
 
 
-def _row(trial: Trial) -> dict[str, Any]:
+def _row(trial: Trial, by_dataset: bool) -> dict[str, Any]:
+    name = trial.group_name
     return {
         "name": trial.name,
         "task": trial.task,
         "path": trial.task_path,
-        "group": trial.group_name,
+        "group": on_dataset(name, trial.dataset_key) if by_dataset else name,
         "attempt": trial.attempt,
         "outcome": outcome(trial),
         "superseded": trial.superseded,

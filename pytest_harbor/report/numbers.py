@@ -29,6 +29,11 @@ from pytest_harbor.report.trial import PHASES, USAGE, Trial
 
 __all__ = ["GroupNumbers", "PhaseTime", "Rate", "Total", "group_numbers", "pass_at_k", "wilson"]
 
+BY_PATH = "tasks by path"
+"""In place of a dataset, of tasks that are of none."""
+POOLED = "pooled"
+"""Behind the name of a group that is of several datasets."""
+
 LEFT_OUT = {
     "task": "no valid reward (the task's fault)",
     "agent": "the agent could not work",
@@ -64,11 +69,13 @@ class PhaseTime(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupNumbers:
-    """What the trials of one agent and model came to.
+    """What the trials of one agent and model came to, on one dataset or on several together.
 
     Attributes:
         agent: The agent's name.
         model: ``provider/name``, or empty.
+        dataset_label: The dataset as ids call it; None: tasks by path, or several datasets.
+        pooled: They are of several datasets, or of datasets and tasks by path.
         trials: How many; an attempt that was run again is one.
         tasks: How many tasks they are of.
         valid: Trials in rates.
@@ -89,6 +96,8 @@ class GroupNumbers:
 
     agent: str
     model: str
+    dataset_label: str | None = None
+    pooled: bool = False
     trials: int
     tasks: int
     valid: int
@@ -111,13 +120,36 @@ class GroupNumbers:
         """Agent and model, as in an item's name."""
         return f"{self.agent}[{self.model}]" if self.model else self.agent
 
+    @property
+    def full_name(self) -> str:
+        """The same with the dataset, for where there are several."""
+        if self.pooled:
+            return f"{self.name}, {POOLED}"
+        return on_dataset(self.name, self.dataset_label or "")
 
-def group_numbers(trials: Iterable[Trial]) -> list[GroupNumbers]:
-    """The numbers of each agent and model, in the order of their first trial."""
-    groups: dict[tuple[str, str], list[Trial]] = {}
+
+def on_dataset(name: str, label: str) -> str:
+    """An agent and model on one of several datasets; an empty label: on tasks by path."""
+    return f"{name} on {label or BY_PATH}"
+
+
+def group_numbers(trials: Iterable[Trial], *, by_dataset: bool = False) -> list[GroupNumbers]:
+    """The numbers of each agent and model, in the order of their first trial.
+
+    Args:
+        trials: Of one job.
+        by_dataset: One for each dataset, too; tasks that were named by their paths are one.
+    """
+    groups: dict[tuple[str, ...], list[Trial]] = {}
     for trial in trials:
-        groups.setdefault(trial.group, []).append(trial)
-    return [_group(name, group) for name, group in groups.items()]
+        dataset = (trial.dataset_key,) if by_dataset else ()
+        groups.setdefault((*trial.group, *dataset), []).append(trial)
+    return [_group((name[0], name[1]), group) for name, group in groups.items()]
+
+
+def has_datasets(trials: Iterable[Trial]) -> bool:
+    """Whether numbers have to tell datasets apart: there is more than one."""
+    return len({trial.dataset_key for trial in trials}) > 1
 
 
 def pass_at_k(attempts: int, passed: int, k: int) -> float:
@@ -136,10 +168,13 @@ def _group(name: tuple[str, str], group: Sequence[Trial]) -> GroupNumbers:
     valid = [trial for trial in trials if trial.counts]
     left_out = left_out_of(trials)
     tasks = _by_task(valid)
+    datasets = {trial.dataset_key for trial in group}
     counts = _counts(tasks)
     return GroupNumbers(
         agent=name[0],
         model=name[1],
+        dataset_label=(next(iter(datasets)) or None) if len(datasets) == 1 else None,
+        pooled=len(datasets) > 1,
         trials=len(trials),
         tasks=len({trial.task_key for trial in trials}),
         valid=len(valid),

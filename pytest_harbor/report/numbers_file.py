@@ -30,9 +30,13 @@ def json_lines(
 
 
 def numbers_json(trials: Sequence[Trial], metrics: Sequence[MetricResult] = ()) -> dict[str, Any]:
-    """The numbers of each agent and model, and the user's metrics, as plain JSON."""
-    groups = [_group(one) for one in group_numbers(trials)]
-    return dict(plain({"groups": groups, "metrics": list(metrics)}))
+    """The numbers of each agent and model, also by dataset, and metrics, as plain JSON."""
+    content = {
+        "groups": [_group(one) for one in group_numbers(trials)],
+        "by_dataset": [_group(one) for one in group_numbers(trials, by_dataset=True)],
+        "metrics": list(metrics),
+    }
+    return dict(plain(content))
 
 
 def _group(group: GroupNumbers) -> dict[str, Any]:
@@ -45,6 +49,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "task": trial.task,
         "task_path": trial.task_path,
         "dataset": trial.dataset or None,
+        "dataset_label": trial.dataset_key or None,
         "agent": trial.agent,
         "model": trial.model or None,
         "attempt": trial.attempt or None,

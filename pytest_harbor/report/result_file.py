@@ -53,6 +53,7 @@ def trial_of_result(result: Mapping[str, Any], folder: Path, problems: list[str]
         rewards=rewards,
         harbor_rewards=reading.harbor_rewards(),
         dataset=text(result.get("source")),
+        dataset_label=text(mapping(reading.config.get("task")).get("label")),
         threshold=threshold,
         fault=fault,
         fault_message=message,

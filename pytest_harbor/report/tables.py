@@ -44,6 +44,8 @@ def _row(trial: Trial) -> dict[str, Any]:
         "trial": trial.name,
         "task": trial.task,
         "task_path": trial.task_path,
+        "dataset": trial.dataset,
+        "dataset_label": trial.dataset_key,
         "agent": trial.agent,
         "model": trial.model,
         "attempt": trial.attempt or None,

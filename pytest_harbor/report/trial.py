@@ -53,6 +53,7 @@ class Trial:
         rewards: All labelled numbers.
         harbor_rewards: Those that Harbor would count; None where it counts none.
         dataset: Name of the dataset that the task is of, where it is of one.
+        dataset_label: What ids call that dataset, version and all; empty where nobody told.
         threshold: Reward at which it passes.
         fault: The first fault's class name; empty where nothing went wrong.
         fault_message: What it says.
@@ -84,6 +85,7 @@ class Trial:
     rewards: Mapping[str, float] = field(default_factory=dict)
     harbor_rewards: Mapping[str, float] | None = None
     dataset: str = ""
+    dataset_label: str = ""
     threshold: float = 1.0
     fault: str = ""
     fault_message: str = ""
@@ -129,6 +131,11 @@ class Trial:
     def group_name(self) -> str:
         """Agent and model, as in an item's name."""
         return f"{self.agent}[{self.model}]" if self.model else self.agent
+
+    @property
+    def dataset_key(self) -> str:
+        """Names the dataset within one job; empty of a task that was named by its path."""
+        return self.dataset and (self.dataset_label or self.dataset)
 
     def seconds(self, phase: str) -> float | None:
         """Length of a phase over all steps; None where it did not run."""
@@ -181,6 +188,7 @@ def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
         rewards=rewards,
         harbor_rewards=theirs if theirs and harbor_counts([fault] if fault else []) else None,
         dataset=text(found.get("dataset")),
+        dataset_label=text(found.get("dataset.label")),
         fault=fault,
         spans=_spans_of_properties(found),
         usage={key: value for key in USAGE if (value := finite(found.get(key))) is not None},

@@ -158,6 +158,7 @@ class TrialResult(Work):
             ("trial", str(self.trial_dir)),
             ("task", self.task_name),
             ("dataset", self.origin.dataset if self.origin else None),
+            ("dataset.label", self.origin.label if self.origin else None),
         ]
         if first := next((fault for work in self.works for fault in work.faults), None):
             pairs.append(("fault", first.type))

@@ -16,9 +16,11 @@ class TaskOrigin:
         version: The dataset's version, commit or digest.
         digest: Harbor's digest of the task's content.
         task_id: As Harbor writes it.
+        label: What the dataset is called in ids: tells versions and repositories apart.
     """
 
     dataset: str
     version: str
     digest: str
     task_id: Mapping[str, Any] = field(default_factory=dict)
+    label: str = ""

@@ -204,7 +204,9 @@ class TrialPlan:
 
     def _task_json(self) -> dict[str, Any]:
         origin = self.task.origin
-        named = {"source": origin.dataset, "version": origin.version} if origin else {}
+        if origin is None:
+            return {"path": str(self.task.path)}
+        named = {"source": origin.dataset, "version": origin.version, "label": origin.label}
         return {"path": str(self.task.path), **named}
 
     def agent_box(self, record: TrialRecord, labels: Mapping[str, str]) -> EnvironmentRequest:

@@ -52,17 +52,21 @@ class JobMaker:
         model: tuple[str, str] | None = None,
         attempt: int = 1,
         item: str = "",
+        dataset: str = "",
         start: float = 0.0,
         files: dict[str, Any] | None = None,
         own: dict[str, Any] | None = None,
         **result: Any,
     ) -> Path:
-        """Write a trial with a result; ``own`` and further keywords change it."""
+        """Write a trial with a result; ``own`` and further keywords change it.
+
+        ``dataset`` is what ids call its dataset: a name with its version.
+        """
         task = task or name.partition("__")[0]
         path = str(self.tasks / task)
         passed = reward is not None and reward >= 1
         config = {
-            "task": {"path": path},
+            "task": {"path": path, **({"label": dataset} if dataset else {})},
             "agent": {"name": agent, "model_name": "/".join(model) if model else None},
             "attempt": attempt,
             "threshold": 1.0,
@@ -71,6 +75,7 @@ class JobMaker:
         content = {
             "schema_version": 1,
             "task_name": f"org/{task}",
+            "source": dataset.partition("@")[0] or None,
             "trial_name": name,
             "task_id": {"path": path},
             "config": config,
