@@ -203,7 +203,13 @@ class McpServerError(EnvironmentFault):
 
 
 class JudgeUnavailableError(EnvironmentFault):
-    """The model that was to grade did not answer; this says nothing of the agent."""
+    """The model that was to grade did not answer; this says nothing of the agent.
+
+    Attributes:
+        is_refused: What was asked was refused, as for its length; it may answer something else.
+    """
+
+    is_refused = False
 
 
 class TransferError(EnvironmentFault):

@@ -73,6 +73,7 @@ class BestOf:
         self._selector = selector
         self._selection: Selection | None = None
         self._problem = ""
+        self._is_put_off = False
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -82,20 +83,25 @@ class BestOf:
         from pytest_harbor.errors import OptionError
         from pytest_harbor.plugin.job_reading import job_reading
         from pytest_harbor.selection.choose import select
-        from pytest_harbor.selection.record import keep
+        from pytest_harbor.selection.record import Kept, keep
 
         job = job_reading(self._config)
         # Without a folder of its own there is neither work to compare nor a place to write to.
         if job is None or not job.path.name:
             return
+        if self._selector.waits and session.exitstatus == pytest.ExitCode.INTERRUPTED:
+            self._is_put_off = True
+            return
         self._announce(len({(one.task_key, *one.group) for one in job.trials}))
-        self._selection = select(job, self._selector)
+        self._selection = select(job, self._selector, Kept(job.path, self._selector))
         try:
             keep(self._selection)
         except OptionError as error:
             self._problem = str(error)
         failed = self._problem or self._selection.problems
-        if failed and session.exitstatus == pytest.ExitCode.OK:
+        if session.exitstatus == pytest.ExitCode.OK and self._selection.is_interrupted:
+            session.exitstatus = pytest.ExitCode.INTERRUPTED
+        elif failed and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _announce(self, tasks: int) -> None:
@@ -107,6 +113,12 @@ class BestOf:
 
     def pytest_harbor_summary(self) -> Sequence[tuple[str, Sequence[str]]]:
         """Show what the choices came to."""
+        if self._is_put_off:
+            words = (
+                "not asked, as the run was interrupted; --harbor-resume goes on with the job, and"
+                " `python -m pytest_harbor select` chooses among what there is"
+            )
+            return [(f"harbor: best of n by {self._selector.name}", [words])]
         if self._selection is None:
             return []
         from pytest_harbor.selection.lines import lines, title

@@ -25,12 +25,14 @@ class Attempts:
         everyone: All as candidates, by their numbers; no earlier runs of an attempt.
         left_out: Why others may not be chosen, and how many.
         missing: How many attempts that were asked for have not ended.
+        problem: Why the selector could not say which of them are candidates.
     """
 
     group: Group
     everyone: Sequence[Candidate]
     left_out: Mapping[str, int]
     missing: int = 0
+    problem: str = ""
 
     @property
     def trials(self) -> list[Trial]:
@@ -69,9 +71,15 @@ def _attempts(job: str, trials: Sequence[Trial], selector: Selector) -> Attempts
     left_out: Counter[str] = Counter()
     chosen_from: list[Candidate] = []
     everyone = _candidates(trials)
+    problem = ""
     for one in everyone:
-        if why := _no_work(one.source) or selector.why_not(one):
-            left_out[why] += 1
+        try:
+            why = _no_work(one.source) or selector.why_not(one)
+        except Exception as error:  # noqa: BLE001 - it is anybody's code
+            problem = f"why_not of {one.trial}: {type(error).__name__}: {error}"
+            break
+        if why:
+            left_out[str(why)] += 1
         else:
             chosen_from.append(one)
     if earlier := len(trials) - len(everyone):
@@ -84,7 +92,7 @@ def _attempts(job: str, trials: Sequence[Trial], selector: Selector) -> Attempts
         model=first.model,
         candidates=chosen_from,
     )
-    return Attempts(group=group, everyone=everyone, left_out=dict(left_out))
+    return Attempts(group=group, everyone=everyone, left_out=dict(left_out), problem=problem)
 
 
 def _candidates(trials: Sequence[Trial]) -> list[Candidate]:

@@ -13,7 +13,11 @@ from typing import Any, NamedTuple
 from pytest_harbor.errors import HarborError
 from pytest_harbor.report.trial import Trial
 from pytest_harbor.report.work import artifact_paths
-from pytest_harbor.selection.said import instruction, last_message
+from pytest_harbor.selection.said import instruction, last_message, told
+
+TAMPERED = "no verdict that can be trusted, after tampering"
+"""Why an attempt is no candidate, unless a selector says otherwise."""
+INTERRUPTED = "not asked to the end: the run was interrupted"
 
 
 class NothingChosenError(HarborError):
@@ -82,9 +86,14 @@ class Candidate:
     @property
     def price(self) -> tuple[float, float, int]:
         """Among equals the least is chosen: cost, then tokens, unknown ones last; the number."""
-        known = [one for one in (self.input_tokens, self.output_tokens) if one is not None]
-        cost = float("inf") if self.cost_usd is None else self.cost_usd
-        return cost, sum(known) if known else float("inf"), self.attempt
+        tokens = _sum_of_known(self.input_tokens, self.output_tokens)
+        return _sum_of_known(self.cost_usd), tokens, self.attempt
+
+
+def _sum_of_known(*counts: float | None) -> float:
+    # What is below 0 was told by an agent of itself, and is none.
+    known = [one for one in counts if one is not None and one >= 0]
+    return sum(known) if known else float("inf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,8 +123,16 @@ class Group:
 
     @cached_property
     def instruction(self) -> str:
-        """What the agent was told; empty where neither the task nor a trajectory tells."""
-        return next(filter(None, (instruction(one.source) for one in self.candidates)), "")
+        """What the agent was told: the task's own, else what all trajectories tell alike.
+
+        Empty where neither tells. A trajectory is an agent's own word: one of them alone must
+        not say what all others were told.
+        """
+        of_task = next(filter(None, (instruction(one.source) for one in self.candidates)), "")
+        if of_task:
+            return of_task
+        found = {text for one in self.candidates if (text := told(one.source))}
+        return found.pop() if len(found) == 1 else ""
 
 
 class Choice(NamedTuple):
@@ -139,15 +156,32 @@ class Selector(ABC):
         name: What it is called, in files and on the terminal.
         sees_rewards: False: candidates come without rewards, as where there is no verifier.
         parallel: How many tasks it may be asked of at the same time.
+        waits: It waits for others, as for a model: it is asked in threads, so that an interrupt
+            is heard, and not at all once the run was interrupted.
     """
 
     name = ""
     sees_rewards = True
     parallel = 1
+    waits = False
 
     def why_not(self, candidate: Candidate) -> str:
-        """Why an attempt is no candidate; empty where it is one."""
+        """Why an attempt is no candidate; empty where it is one.
+
+        What was tampered with until its verdict is not believed is none.
+        """
+        has_none = candidate.category == "reward" and candidate.reward is None
+        return TAMPERED if candidate.untrusted or has_none else ""
+
+    def fingerprint(self, group: Group) -> str:
+        """Names all that a choice hangs on: with the same one an earlier choice is taken again.
+
+        Empty: it is asked each time.
+        """
         return ""
+
+    def stop(self) -> None:
+        """The run was interrupted: end what is being waited for."""
 
     @abstractmethod
     def select(self, group: Group) -> Choice:

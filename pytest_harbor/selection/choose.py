@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+import queue
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_harbor.report.job import JobReading
 from pytest_harbor.report.values import count
 from pytest_harbor.selection.attempts import Attempts, attempts_of
 from pytest_harbor.selection.candidate import (
+    INTERRUPTED,
     Candidate,
     Choice,
     Group,
     NothingChosenError,
     Selector,
 )
+from pytest_harbor.selection.details import details_json
 
 MOST_OUTAGES = 3
 """In a row; then the selector is not asked of further tasks."""
-
-_NOT_ASKED = "not asked: the run was interrupted"
+LAST_WORDS_SEC = 1.0
+"""After an interrupt: for what was heard of a selector by then."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +35,17 @@ class Selected:
         attempts: What there was to choose from.
         choice: The attempt that was chosen, if any.
         problem: Why none was, though there were candidates.
-        details: What the selector told besides.
+        details: What the selector told besides, as JSON has it.
+        fingerprint: Names what the choice hung on; empty where the selector does not say.
+        is_earlier: An earlier selection chose, with the same fingerprint.
     """
 
     attempts: Attempts
     choice: Choice | None = None
     problem: str = ""
     details: object = None
+    fingerprint: str = ""
+    is_earlier: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +57,14 @@ class Selection:
         job: The job.
         expected: Attempts at each task that were asked for.
         tasks: Each agent's and model's attempts at each task, and what was chosen.
+        is_interrupted: It was ended before all tasks were asked of.
     """
 
     selector: Selector
     job: JobReading
     expected: int
     tasks: Sequence[Selected]
+    is_interrupted: bool = False
 
     @property
     def problems(self) -> list[Selected]:
@@ -62,15 +72,35 @@ class Selection:
         return [one for one in self.tasks if one.problem]
 
 
-def select(job: JobReading, selector: Selector) -> Selection:
-    """Choose in every task of a job; a selector that fails chooses nothing there."""
+class Earlier:
+    """Choices of an earlier selection; here none."""
+
+    def of(self, group: Group) -> Mapping[str, Any]:
+        """What was chosen: ``fingerprint``, ``selected``, ``reason``, ``details``."""
+        return {}
+
+
+def select(job: JobReading, selector: Selector, earlier: Earlier | None = None) -> Selection:
+    """Choose in every task of a job; a selector that fails chooses nothing there.
+
+    Args:
+        job: The job.
+        selector: Who chooses.
+        earlier: What need not be asked again.
+    """
     expected = count(job.config.get("n_attempts"))
     attempts = attempts_of(job.name, job.trials, selector, expected)
-    asked = _Asked(selector)
-    several = min(selector.parallel, len(attempts)) > 1
-    chosen = _at_once(asked, attempts) if several else _one_by_one(asked, attempts)
+    asked = _Asked(selector, earlier or Earlier())
+    several = min(selector.parallel, len(attempts)) > 1 or selector.waits
+    chosen = _in_threads(asked, attempts) if several else _one_by_one(asked, attempts)
     found = max((len(one.everyone) for one in attempts), default=0)
-    return Selection(selector=selector, job=job, expected=expected or found, tasks=chosen)
+    return Selection(
+        selector=selector,
+        job=job,
+        expected=expected or found,
+        tasks=chosen,
+        is_interrupted=asked.is_over,
+    )
 
 
 def _one_by_one(asked: _Asked, attempts: Sequence[Attempts]) -> list[Selected]:
@@ -79,67 +109,128 @@ def _one_by_one(asked: _Asked, attempts: Sequence[Attempts]) -> list[Selected]:
         for one in attempts:
             found.append(asked.of(one))
     except KeyboardInterrupt:
+        asked.is_over = True
         found += [asked.interrupted(one) for one in attempts[len(found) :]]
     return found
 
 
-def _at_once(asked: _Asked, attempts: Sequence[Attempts]) -> list[Selected]:
-    pool = ThreadPoolExecutor(asked.selector.parallel, "pytest-harbor-select")
-    futures = [pool.submit(asked.of, one) for one in attempts]
+def _in_threads(asked: _Asked, attempts: Sequence[Attempts]) -> list[Selected]:
+    """Threads that nothing waits for: whoever interrupts does not wait for open calls."""
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    done: queue.SimpleQueue[tuple[int, Selected | None]] = queue.SimpleQueue()
+    for place in range(len(attempts)):
+        todo.put(place)
+
+    def work() -> None:
+        while True:
+            try:
+                place = todo.get_nowait()
+            except queue.Empty:
+                return
+            done.put((place, _heard(lambda: asked.of(attempts[place]))))  # noqa: B023
+
+    for _ in range(min(asked.selector.parallel, len(attempts))):
+        threading.Thread(target=work, name="pytest-harbor-select", daemon=True).start()
+    found: dict[int, Selected] = {}
     try:
-        wait(futures)
+        while len(found) < len(attempts):
+            place, one = done.get()
+            if one is None:
+                raise KeyboardInterrupt
+            found[place] = one
     except KeyboardInterrupt:
-        asked.is_over = True
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-    found: list[Selected] = []
-    for one, future in zip(attempts, futures, strict=True):
-        try:
-            found.append(future.result(timeout=0))
-        except (CancelledError, TimeoutError):
-            found.append(asked.interrupted(one))
-    return found
+        _take_last_words(asked, done, found, len(attempts))
+    return [found.get(place) or asked.interrupted(one) for place, one in enumerate(attempts)]
+
+
+def _heard(ask: Callable[[], Selected]) -> Selected | None:
+    """What is chosen; None where the selector is interrupted."""
+    try:
+        return ask()
+    except KeyboardInterrupt:
+        return None
+
+
+def _take_last_words(
+    asked: _Asked,
+    done: queue.SimpleQueue[tuple[int, Selected | None]],
+    found: dict[int, Selected],
+    tasks: int,
+) -> None:
+    """What was paid for is kept, as far as it comes at once."""
+    asked.is_over = True
+    asked.selector.stop()
+    try:
+        while len(found) < tasks:
+            place, one = done.get(timeout=LAST_WORDS_SEC)
+            if one is not None:
+                found[place] = one
+    except (queue.Empty, KeyboardInterrupt):
+        return
 
 
 class _Asked:
     """Asks a selector, and stops when there is no use in it."""
 
-    def __init__(self, selector: Selector) -> None:
+    def __init__(self, selector: Selector, earlier: Earlier) -> None:
         self.selector = selector
         self.is_over = False
+        self._earlier = earlier
         self._outages = 0
 
     def of(self, attempts: Attempts) -> Selected:
         """What it chooses."""
-        if not attempts.group.candidates:
-            return Selected(attempts=attempts)
+        if not attempts.group.candidates or attempts.problem:
+            return Selected(attempts=attempts, problem=attempts.problem)
         if self.is_over:
             return self.interrupted(attempts)
-        if self._outages >= MOST_OUTAGES:
-            text = f"not asked: {self.selector.name} was not to be had {MOST_OUTAGES} times running"
-            return Selected(attempts=attempts, problem=text)
-        return self._answer(attempts)
+        try:
+            return self._answer(attempts)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - it is anybody's code, and may exit
+            return Selected(attempts=attempts, problem=f"{type(error).__name__}: {error}")
 
     def interrupted(self, attempts: Attempts) -> Selected:
         """Nothing was chosen, for want of time."""
-        problem = _NOT_ASKED if attempts.group.candidates else ""
+        problem = INTERRUPTED if attempts.group.candidates else ""
         return Selected(attempts=attempts, problem=problem)
 
     def _answer(self, attempts: Attempts) -> Selected:
+        group = attempts.group
+        shown = group if self.selector.sees_rewards else _without_rewards(group)
+        own = {one.trial: one for one in group.candidates}
+        fingerprint = self.selector.fingerprint(shown)
+        known = self._earlier.of(group) if fingerprint else {}
+        if known.get("fingerprint") == fingerprint and (best := own.get(str(known["selected"]))):
+            choice = Choice(best, str(known.get("reason")))
+            details = known.get("details")
+            return Selected(
+                attempts=attempts,
+                choice=choice,
+                details=details,
+                fingerprint=fingerprint,
+                is_earlier=True,
+            )
+        if self._outages >= MOST_OUTAGES:
+            text = f"not asked: {self.selector.name} was not to be had {MOST_OUTAGES} times running"
+            return Selected(attempts=attempts, problem=text)
         try:
-            choice = self._choice(attempts.group)
+            choice = self._choice(shown, own)
         except NothingChosenError as error:
             self._outages = self._outages + 1 if error.is_outage else 0
-            return Selected(attempts=attempts, problem=str(error), details=error.details)
-        except Exception as error:  # noqa: BLE001 - it is anybody's code
-            return Selected(attempts=attempts, problem=f"{type(error).__name__}: {error}")
+            told = details_json(error.details)
+            return Selected(attempts=attempts, problem=str(error), details=told)
         self._outages = 0
-        return Selected(attempts=attempts, choice=choice, details=dict(choice.details))
+        return Selected(
+            attempts=attempts,
+            choice=choice,
+            details=details_json(choice.details),
+            fingerprint=fingerprint,
+        )
 
-    def _choice(self, group: Group) -> Choice:
-        shown = group if self.selector.sees_rewards else _without_rewards(group)
+    def _choice(self, shown: Group, own: Mapping[str, Candidate]) -> Choice:
         found = self.selector.select(shown)
-        own = {one.trial: one for one in group.candidates}
         if not isinstance(found, Choice) or not isinstance(found.candidate, Candidate):
             raise NothingChosenError(f"expected a Choice with a candidate, got {found!r:.200}")
         if found.candidate.trial not in own:

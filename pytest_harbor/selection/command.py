@@ -13,6 +13,9 @@ _DESCRIPTION = (
 )
 
 
+_INTERRUPTED = 130  # as shells have it
+
+
 def add_command(commands: Any) -> None:
     """Add the command to the subcommands of a parser; ``run`` of its namespace does the work."""
     parser: argparse.ArgumentParser = commands.add_parser(
@@ -37,7 +40,10 @@ def add_command(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Choose, write and tell; 4 where something could not be chosen, though it was there."""
+    """Choose, write and tell; 4 where something could not be chosen, though it was there.
+
+    130 where it was interrupted: what was chosen until then is kept.
+    """
     from pytest_harbor.report.job import read_job
     from pytest_harbor.selection import record
     from pytest_harbor.selection.choose import select
@@ -49,12 +55,15 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if arguments.output is not None:
         record.check_file(arguments.output)
-    selection = select(read_job(arguments.job), selector)
+    job = read_job(arguments.job)
+    selection = select(job, selector, record.Kept(job.path, selector))
     kept = record.keep(selection)
     if arguments.output is not None:
         record.write(selection, arguments.output)
     told = [f"{title(selection)}:", *lines(selection), f"selection: {kept}"]
     sys.stdout.write("".join(f"{line}\n" for line in told))
+    if selection.is_interrupted:
+        return _INTERRUPTED
     return 4 if selection.problems else 0
 
 

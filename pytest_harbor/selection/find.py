@@ -50,9 +50,24 @@ def find_selector(
     _check_arguments(f"{option}={spec}", found, kwargs or {})
     if not inspect.isclass(found):
         return FunctionSelector(spec.strip(), found, kwargs or {})
-    kind: Any = found
-    made: Selector = kind(**(kwargs or {}))
-    made.name = made.name or spec.strip()
+    return _made(f"{option}={spec}", found, spec.strip(), kwargs or {})
+
+
+def _made(what: str, kind: Any, name: str, kwargs: Mapping[str, Any]) -> Selector:
+    try:
+        made: Selector = kind(**kwargs)
+    except OptionError as error:
+        raise OptionError(f"{what}: {error}") from None
+    except Exception as error:
+        raise OptionError(f"{what}: {kind.__name__}: {type(error).__name__}: {error}") from error
+    made.name = made.name or name
+    if not isinstance(made.name, str):
+        raise OptionError(f"{what}: {kind.__name__}.name: expected text, got {made.name!r}")
+    several: Any = made.parallel
+    if isinstance(several, bool) or not isinstance(several, int) or several < 1:
+        raise OptionError(
+            f"{what}: {kind.__name__}.parallel: expected a whole number from 1, got {several!r}"
+        )
     return made
 
 

@@ -24,6 +24,7 @@ def lines(selection: Selection) -> Iterator[str]:
     yield from (_plain(_sentence(one)) for one in figures(selection))
     problems = [f"{_name(one)}: {one.problem}" for one in selection.problems]
     yield from _listed("nothing chosen", problems)
+    yield from (_plain(f"job: {problem}") for problem in selection.job.problems)
     incomplete = [
         f"{_name(one)}: {one.attempts.missing} of {selection.expected} attempts have not ended"
         for one in selection.tasks
@@ -35,7 +36,8 @@ def lines(selection: Selection) -> Iterator[str]:
 
 
 def _usage(found: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{found['calls']} calls"
+    before = found["earlier_calls"]
+    yield f"{found['calls']} calls" + (f", {before} of them of an earlier selection" * (before > 0))
     known = {
         "input_tokens": "{:,.0f} tokens read",
         "output_tokens": "{:,.0f} tokens written",

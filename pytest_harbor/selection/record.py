@@ -13,8 +13,9 @@ from typing import Any
 
 from pytest_harbor.errors import OptionError
 from pytest_harbor.report.data import plain
-from pytest_harbor.report.files import write_lines
-from pytest_harbor.selection.choose import Selected, Selection
+from pytest_harbor.report.files import UnreadableError, read_object, unlinked, write_lines
+from pytest_harbor.selection.candidate import Group, Selector
+from pytest_harbor.selection.choose import Earlier, Selected, Selection
 from pytest_harbor.selection.numbers import Figures, figures
 
 SCHEMA_VERSION = 1
@@ -49,11 +50,12 @@ def summary(selection: Selection) -> dict[str, Any]:
 
 
 def usage(tasks: Sequence[Selected]) -> dict[str, Any] | None:
-    """What a judge's votes took; None where nothing was asked. Unknown parts make it unknown."""
+    """What a judge's votes took; None where there are none. Unknown parts make it unknown."""
     votes = [vote for one in tasks for vote in _votes(one)]
     if not votes:
         return None
-    found: dict[str, Any] = {"calls": len(votes)}
+    before = sum(1 for one in tasks if one.is_earlier for _ in _votes(one))
+    found: dict[str, Any] = {"calls": len(votes), "earlier_calls": before}
     for name in ("input_tokens", "output_tokens", "cost_usd"):
         values = [vote.get(name) for vote in votes]
         known = [value for value in values if isinstance(value, int | float)]
@@ -67,16 +69,31 @@ def keep(selection: Selection) -> Path:
     Raises:
         OptionError: It cannot be written.
     """
-    folder = selection.job.path / FOLDER / _safe(selection.selector.name)
+    folder = _folder(selection.job.path, selection.selector)
     found = document(selection)
     for one, row in zip(selection.tasks, found["tasks"], strict=True):
         if one.details:
-            row["details"] = name = _file_name(one)
-            _write(folder / name, {**_names(one), "details": one.details})
+            row["details"] = name = _file_name(one.attempts.group)
+            _write(folder / name, {**_names(one), **_kept(one), "details": one.details})
     path = folder / "selection.json"
     _write(path, found)
     _add_to_result(selection)
     return path
+
+
+class Kept(Earlier):
+    """The choices that :func:`keep` wrote before."""
+
+    def __init__(self, job: Path, selector: Selector) -> None:
+        self._folder = _folder(job, selector)
+
+    def of(self, group: Group) -> Mapping[str, Any]:
+        """What was chosen; empty where nothing was, or it cannot be read."""
+        try:
+            found = read_object(unlinked(self._folder) / _file_name(group))
+        except UnreadableError:
+            return {}
+        return found if found.get("selected") else {}
 
 
 def write(selection: Selection, path: Path) -> None:
@@ -104,6 +121,19 @@ def _write(path: Path, content: Mapping[str, Any]) -> None:
 
 def _figures(found: Figures) -> dict[str, Any]:
     return {"name": found.name, **{name: getattr(found, name) for name in found.__slots__}}
+
+
+def _folder(job: Path, selector: Selector) -> Path:
+    return job / FOLDER / _safe(selector.name)
+
+
+def _kept(one: Selected) -> dict[str, Any]:
+    """By which a later selection knows whether to ask again."""
+    return {
+        "selected": one.choice.candidate.trial if one.choice else None,
+        "reason": one.choice.reason if one.choice else None,
+        "fingerprint": one.fingerprint or None,
+    }
 
 
 def _names(one: Selected) -> dict[str, Any]:
@@ -137,8 +167,7 @@ def _votes(one: Selected) -> Iterator[Mapping[str, Any]]:
     yield from (vote for vote in votes or () if isinstance(vote, dict) and "answer" in vote)
 
 
-def _file_name(one: Selected) -> str:
-    group = one.attempts.group
+def _file_name(group: Group) -> str:
     names = (group.task_key, group.agent, group.model)
     digest = hashlib.sha256("\0".join(names).encode()).hexdigest()[:8]
     return f"{_safe(group.task)}__{_safe(group.agent)}__{digest}.json"

@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from pytest_harbor.report.numbers import LEFT_OUT
 from pytest_harbor.report.rates import total_of
 from pytest_harbor.result.reward import shown
-from pytest_harbor.selection.candidate import Candidate, Choice, Group, Selector
-
-TAMPERED = "no verdict that can be trusted, after tampering"
+from pytest_harbor.selection.candidate import TAMPERED, Candidate, Choice, Group, Selector
 
 
 class RewardSelector(Selector):
@@ -29,8 +27,8 @@ class RewardSelector(Selector):
         """No verdict, none that can be trusted, or none of that key."""
         if candidate.category != "reward":
             return LEFT_OUT.get(candidate.category, LEFT_OUT[""])
-        if candidate.untrusted or candidate.reward is None:
-            return TAMPERED
+        if tampered := super().why_not(candidate):
+            return tampered
         return f"a reward without the key {self.key!r}" if self.value(candidate) is None else ""
 
     def value(self, candidate: Candidate) -> float | None:

@@ -18,11 +18,16 @@ _MAX_CHARS = 100_000
 
 
 def instruction(trial: Trial) -> str:
-    """Of the task's folder, with those of its steps; else of the trajectory."""
+    """Of the task's folder, with those of its steps; empty where it is gone."""
     limits = Limits(log_bytes=_MAX_CHARS)
     steps = subfolders(Path(trial.task_path) / "steps") if trial.task_path else []
     found = [instruction_of(trial, step, limits) for step in ("", *steps)]
-    return "\n\n".join(filter(None, found)) or next(_messages(trial, "user"), "")
+    return "\n\n".join(filter(None, found))
+
+
+def told(trial: Trial) -> str:
+    """The first that an agent was told, as its trajectory has it, which is its own word."""
+    return next(_messages(trial, "user"), "")
 
 
 def last_message(trial: Trial) -> str:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-import random
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import requests
-
-from pytest_harbor.errors import JudgeUnavailableError, OptionError, VerifierTimeoutError
+from pytest_harbor.errors import OptionError
 from pytest_harbor.model_gateway.prices import Prices
 from pytest_harbor.model_gateway.tokens import TokenCount, read_tokens
+from pytest_harbor.verifier.endpoint import Endpoint, checked_url
 
 OPENAI = "https://api.openai.com/v1"
-_AGAIN = (408, 409, 429, 500, 502, 503, 504, 529)
-_WAITS_SEC = (1.0, 2.0, 4.0, 8.0, 16.0, 30.0)
-_CONNECT_SEC = 20.0
-_LEAST_SEC = 0.001
-_QUOTED = 300
+API_KEY_ENV = "OPENAI_API_KEY"
+"""The variable of a key, where none is named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,22 +29,25 @@ class Answer:
         tokens: As the endpoint counted them; None where it did not.
         cost_usd: None where the price is not known.
         seconds: Length of the call, with its retries.
+        stopped: Why it ended, where that is out of the ordinary; a refusal in its own words.
     """
 
     text: str
     tokens: TokenCount | None
     cost_usd: float | None
     seconds: float
+    stopped: str = ""
 
     def record(self) -> dict[str, Any]:
         """What is written down of it."""
-        return {
+        found = {
             "answer": self.text,
             "input_tokens": self.tokens.input if self.tokens else None,
             "output_tokens": self.tokens.output if self.tokens else None,
             "cost_usd": self.cost_usd,
             "seconds": round(self.seconds, 3),
         }
+        return found | ({"stopped": self.stopped} if self.stopped else {})
 
 
 @dataclass(slots=True)
@@ -59,21 +56,17 @@ class ChatModel:
 
     Attributes:
         model: Its name there; ``provider/name`` where prices are looked up by it.
-        base_url: The endpoint, up to ``/chat/completions``.
-        api_key: Empty: none is sent.
-        retries: How often a call is repeated, up to six times.
-        prices: The user's own, as a file.
+        endpoint: Where it is asked.
+        prices: The user's own, and those that are known.
     """
 
     model: str
-    base_url: str = OPENAI
-    api_key: str = field(default="", repr=False)
-    retries: int = 4
-    prices: Path | None = None
+    endpoint: Endpoint
+    prices: Prices = field(default_factory=Prices)
 
     @classmethod
     def found(
-        cls, model: str, base_url: str = "", api_key_env: str = "", prices: str = ""
+        cls, model: str, base_url: str = "", api_key_env: str = API_KEY_ENV, prices: str = ""
     ) -> ChatModel:
         """The model of a judge's arguments, in the environment of this process.
 
@@ -82,13 +75,20 @@ class ChatModel:
             base_url: Empty: ``OPENAI_BASE_URL``, else OpenAI's.
             api_key_env: Variable with the key.
             prices: File with prices.
+
+        Raises:
+            OptionError: A value is not accepted, the prices cannot be read, or there is no key
+                where one is needed.
         """
-        return cls(
-            model=model,
-            base_url=base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI,
-            api_key=os.environ.get(api_key_env, ""),
-            prices=Path(prices) if prices else None,
-        )
+        if not (isinstance(model, str) and model.strip()):
+            raise OptionError(f"the judge's model: expected its name, got {model!r}")
+        for name, value in {"base_url": base_url, "prices": prices}.items():
+            if not isinstance(value, str):
+                raise OptionError(f"the judge's {name}: expected text, got {value!r}")
+        named = "the judge's base_url" if base_url else "OPENAI_BASE_URL"
+        where = checked_url(base_url or os.environ.get("OPENAI_BASE_URL") or OPENAI, named)
+        known = Prices.from_file(Path(prices)) if prices else Prices()
+        return cls(model.strip(), Endpoint(where, _key(api_key_env, where)), known)
 
     def ask(
         self, messages: Sequence[Mapping[str, str]], *, timeout_sec: float | None = None
@@ -101,51 +101,20 @@ class ChatModel:
 
         Raises:
             JudgeUnavailableError: No answer was to be had.
-            VerifierTimeoutError: None within the time.
+            VerifierTimeoutError: The endpoint was silent until the time was up.
+            InterruptedCallError: The endpoint was stopped.
         """
         started = time.monotonic()
-        body = {"model": self._name, "messages": list(messages)}
-        found = self._post(body, timeout_sec)
+        body = {"model": self._name, "messages": [_sendable(one) for one in messages]}
+        found = self.endpoint.post(body, timeout_sec)
         tokens = read_tokens("chat", found)
-        return Answer(_text(found), tokens, self._cost(tokens), time.monotonic() - started)
+        text, stopped = map(self.endpoint.without_key, _said(found))
+        return Answer(text, tokens, self._cost(tokens), time.monotonic() - started, stopped)
 
     @property
     def _name(self) -> str:
         provider, slash, name = self.model.partition("/")
         return name if slash and provider == "openai" else self.model
-
-    def _post(self, body: Mapping[str, Any], timeout_sec: float | None) -> dict[str, Any]:
-        end = math.inf if timeout_sec is None else time.monotonic() + timeout_sec
-        waits = iter(_WAITS_SEC[: self.retries])
-        while True:
-            try:
-                reply = self._send(body, end - time.monotonic())
-                wait = next(waits, None) if reply.status_code in _AGAIN else None
-                if wait is None:
-                    return _checked(reply, self.model)
-            except (requests.ConnectionError, requests.Timeout) as error:
-                wait = next(waits, None)
-                if wait is None and time.monotonic() < end:
-                    raise self._unavailable(error) from None
-            except (requests.RequestException, ValueError) as error:
-                raise self._unavailable(error) from None
-            wait = (wait or 0) * random.uniform(1, 1.5)
-            if time.monotonic() + wait >= end:
-                raise VerifierTimeoutError(f"the judge had no answer within {timeout_sec:.0f} s")
-            time.sleep(wait)
-
-    def _send(self, body: Mapping[str, Any], left: float) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
-        where = f"{self.base_url.rstrip('/')}/chat/completions"
-        left = max(left, _LEAST_SEC)
-        limits = (min(left, _CONNECT_SEC), None if left == math.inf else left)
-        return requests.post(where, json=body, headers=headers, timeout=limits)
-
-    def _unavailable(self, error: Exception) -> JudgeUnavailableError:
-        return JudgeUnavailableError(
-            f"the judge's model {self.model} at {self.base_url}: {type(error).__name__}:"
-            f" {_without(str(error), self.api_key)}"
-        )
 
     def _cost(self, tokens: TokenCount | None) -> float | None:
         if tokens is None:
@@ -153,45 +122,51 @@ class ChatModel:
         if tokens.cost_usd is not None:
             return tokens.cost_usd
         provider, slash, name = self.model.partition("/")
-        table = Prices.from_file(self.prices) if self.prices else Prices()
         known = (provider, name) if slash else ("openai", self.model)
-        price = table.price(*known, is_official=self.base_url == OPENAI)
+        price = self.prices.price(*known, is_official=self.endpoint.base_url == OPENAI)
         return price.cost(tokens) if price else None
 
 
-def _checked(reply: requests.Response, model: str) -> dict[str, Any]:
-    if not reply.ok:
-        raise JudgeUnavailableError(
-            f"the judge's model {model} answered with status {reply.status_code}:"
-            f" {reply.text[:_QUOTED]}"
+def _key(variable: str, base_url: str) -> str:
+    if not isinstance(variable, str) or not variable:
+        raise OptionError(
+            f"the judge's api_key_env: expected the name of a variable, got {variable!r}"
         )
-    found = reply.json()
-    if not isinstance(found, dict):
-        raise ValueError("the answer is no object")
-    return found
+    key = os.environ.get(variable, "").strip()
+    if not key and (variable != API_KEY_ENV or base_url == OPENAI):
+        raise OptionError(
+            f"the judge needs a key for {base_url}, and {variable} is not set; set it, or name"
+            " another variable with api_key_env, or another endpoint with base_url"
+        )
+    # A header would be refused with the key in the message.
+    if not (key.isascii() and key.isprintable()):
+        raise OptionError(
+            f"{variable}: expected a key of printable ASCII characters, found others in it"
+        )
+    return key
 
 
-def _text(answer: Mapping[str, Any]) -> str:
-    try:
-        text = answer["choices"][0]["message"]["content"]
-    except (KeyError, IndexError, TypeError):
-        text = None
-    return text if isinstance(text, str) else ""
+def _sendable(message: Mapping[str, str]) -> dict[str, str]:
+    """Halves of characters, which endpoints refuse, are marked."""
+    return {key: one.encode("utf-8", "replace").decode() for key, one in message.items()}
 
 
-def _without(text: str, secret: str) -> str:
-    return text.replace(secret, "[REDACTED]") if secret else text
+def _said(answer: Mapping[str, Any]) -> tuple[str, str]:
+    """The message's text, and what is out of the ordinary about its end."""
+    choice = next(iter(answer["choices"]), None)
+    choice = choice if isinstance(choice, dict) else {}
+    message = choice.get("message")
+    message = message if isinstance(message, dict) else {}
+    reason, refusal = choice.get("finish_reason"), message.get("refusal")
+    stopped = "" if reason in (None, "stop", "end_turn", "eos") else str(reason)
+    return _text(message.get("content")), f"refused: {refusal}" if refusal else stopped
 
 
-def checked_votes(votes: Any) -> int:
-    """How often a judge is asked.
-
-    Raises:
-        OptionError: It is no number from 1.
-    """
-    if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1:
-        raise OptionError(f"the judge's votes: expected a whole number from 1, got {votes!r}")
-    return votes
+def _text(content: Any) -> str:
+    if isinstance(content, list):  # parts, as some endpoints answer
+        parts = [one.get("text") for one in content if isinstance(one, dict)]
+        return "".join(one for one in parts if isinstance(one, str))
+    return content if isinstance(content, str) else ""
 
 
 def last_object(text: str) -> dict[str, Any]:

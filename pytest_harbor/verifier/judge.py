@@ -19,13 +19,15 @@ from typing import Any
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
+    OptionError,
     TransferError,
     VerifierOutputParseError,
     VerifierTimeoutError,
 )
 from pytest_harbor.result.reward import REWARD_KEY, Reward
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
-from pytest_harbor.verifier.chat import Answer, ChatModel, checked_votes, last_object
+from pytest_harbor.verifier.chat import API_KEY_ENV, Answer, ChatModel, last_object
+from pytest_harbor.verifier.judge_values import paths, whole, words
 from pytest_harbor.verifier.script import ScriptVerifier
 
 RECORD = "judge.json"
@@ -54,7 +56,7 @@ class JudgeVerifier(Verifier):
         votes: int = 3,
         tests: bool = False,
         base_url: str = "",
-        api_key_env: str = "OPENAI_API_KEY",
+        api_key_env: str = API_KEY_ENV,
         prices: str = "",
         max_file_bytes: int = 100_000,
     ) -> None:
@@ -68,17 +70,20 @@ class JudgeVerifier(Verifier):
             tests: Run the task's own test script first: its rewards stay, the judge's is added
                 under the key ``judge``.
             base_url: An OpenAI-compatible endpoint; empty: ``OPENAI_BASE_URL``, else OpenAI's.
-            api_key_env: Variable with the key; where it is not set, none is sent.
+            api_key_env: Variable with the key; where the usual one is not set, none is sent,
+                but to OpenAI.
             prices: File with prices of models.
             max_file_bytes: A larger file is not shown, and said to be left out.
 
         Raises:
             OptionError: A value is not accepted.
         """
-        self.files = (files,) if isinstance(files, str) else tuple(files)
-        self.criteria, self.votes = criteria, checked_votes(votes)
+        if not isinstance(tests, bool):
+            raise OptionError(f"the judge's tests: expected true or false, got {tests!r}")
+        self.files = paths(files)
+        self.criteria, self.votes = words("criteria", criteria), whole("votes", votes)
         self.tests = ScriptVerifier() if tests else None
-        self.max_file_bytes = max_file_bytes
+        self.max_file_bytes = whole("max_file_bytes", max_file_bytes)
         self.chat = ChatModel.found(model, base_url, api_key_env, prices)
 
     def verify(self, environment: Environment, context: VerifierContext) -> VerifierReport:
@@ -163,7 +168,7 @@ class JudgeVerifier(Verifier):
         scores = [vote["score"] for vote in votes if vote["score"] is not None]
         content = {
             "model": self.chat.model,
-            "base_url": self.chat.base_url,
+            "base_url": self.chat.endpoint.base_url,
             "prompt": list(messages),
             "votes": list(votes),
             "mean": fmean(scores) if scores else None,

@@ -187,7 +187,7 @@ def test_all_of_it_is_kept_in_the_jobs_folder(
         ("jugde", {}, "did you mean 'judge'"),
         ("judge", {}, "missing a required argument: 'model'"),
         ("judge", {"model": "m", "votes": 0}, "whole number from 1, got 0"),
-        ("judge", {"model": "m", "parallel": 0}, "expected a number from 1, got 0"),
+        ("judge", {"model": "m", "parallel": 0}, "parallel: expected a whole number from 1, got 0"),
         ("reward:", {}, "got no key"),
         ("reward", {"votes": 3}, "takes no keyword arguments"),
         ("json:__name__", {}, "is no selector"),

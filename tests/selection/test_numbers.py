@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_harbor.report.job import JobReading
 from pytest_harbor.report.numbers import group_numbers
 from pytest_harbor.report.trial import Trial
-from pytest_harbor.selection.candidate import Choice, Group
+from pytest_harbor.selection.candidate import INTERRUPTED, Choice, Group
 from pytest_harbor.selection.choose import Selection, select
 from pytest_harbor.selection.find import FunctionSelector
 from pytest_harbor.selection.numbers import figures
@@ -117,6 +117,8 @@ def test_the_cheapest_of_equals_is_chosen_then_the_first() -> None:
     tokens = [trial("a", 1, usage={"input_tokens": 9}), trial("a", 2, usage={"input_tokens": 5})]
     assert names(chosen(*tokens)) == ["a__2"]
     assert names(chosen(*attempts("a", 1, 1))) == ["a__1"]
+    forged = [trial("a", 1, usage={"cost_usd": 1.0}), trial("a", 2, usage={"cost_usd": -1.0})]
+    assert names(chosen(*forged)) == ["a__1"]
 
 
 def test_who_is_no_candidate_is_counted_with_the_reason() -> None:
@@ -211,4 +213,5 @@ def test_an_interrupt_ends_the_asking_and_keeps_what_was_chosen() -> None:
     trials = [one for name in "abc" for one in attempts(name, 1, 0)]
     found = chosen(*trials, selector=FunctionSelector("own", choose, {}))
     assert names(found) == ["a__1", None, None]
-    assert {one.problem for one in found.problems} == {"not asked: the run was interrupted"}
+    assert {one.problem for one in found.problems} == {INTERRUPTED}
+    assert found.is_interrupted

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.model_server.server import ModelServer
+
 DOCS = Path(__file__).parents[2] / "docs/best-of-n.md"
 
 
@@ -69,3 +71,27 @@ def test_a_run_chooses_at_its_end_and_a_selector_of_ones_own_may_fail_it(
     result = pytester.runpytest_subprocess("tasks", "--harbor-attempts=2", *again)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stdout.fnmatch_lines(["nothing chosen: hello of oracle: ZeroDivisionError: *"])
+
+
+@pytest.mark.docker
+def test_no_judge_is_asked_once_the_run_was_interrupted(
+    pytester: pytest.Pytester, make_task: Any, engine: Any
+) -> None:
+    make_task("hello")
+    pytester.makeconftest(
+        """
+        def pytest_runtest_logreport(report):
+            if report.when == "teardown" and "[2]" in report.nodeid:
+                raise KeyboardInterrupt
+        """
+    )
+    agent = "--harbor-agent-command=echo ok > /app/out.txt"
+    with ModelServer() as server:
+        judge = [f"--harbor-best-of-kwarg={one}" for one in ("model=m", f"base_url={server.root}")]
+        result = pytester.runpytest_subprocess(
+            "tasks", agent, "--harbor-attempts=2", "--harbor-best-of=judge", *judge
+        )
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        result.stdout.fnmatch_lines(["not asked, as the run was interrupted*"])
+        assert server.calls == []
+    assert not list(pytester.path.glob("jobs/*/selection"))
