@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pytest_harbor.dataset.metrics import DatasetMetric, metric_of_json
 from pytest_harbor.dataset.source import TaskSource, source_json, source_of_json
 from pytest_harbor.errors import DatasetError
 
@@ -34,7 +35,7 @@ class Dataset:
         asked: What ``--harbor-dataset`` said.
         tasks: In the dataset's order.
         description: For people.
-        metrics: As a registry lists them.
+        metrics: Its own, in Harbor's order.
         notes: What the user should know.
         registry: Place and digest of the registry that listed it; None: it is of none.
     """
@@ -45,7 +46,7 @@ class Dataset:
     asked: str
     tasks: tuple[DatasetTask, ...]
     description: str = ""
-    metrics: tuple[Mapping[str, Any], ...] = ()
+    metrics: tuple[DatasetMetric, ...] = ()
     notes: tuple[str, ...] = ()
     registry: Mapping[str, str] | None = None
 
@@ -57,7 +58,7 @@ class Dataset:
             "version": self.version,
             "asked": self.asked,
             "description": self.description,
-            "metrics": [dict(one) for one in self.metrics],
+            "metrics": [one.as_json() for one in self.metrics],
             "registry": dict(self.registry) if self.registry else None,
             "tasks": [{"id": one.name, **source_json(one.source)} for one in self.tasks],
         }
@@ -77,10 +78,10 @@ def dataset_of_json(known: Any) -> Dataset:
             known["asked"],
             tuple(DatasetTask(row["id"], source_of_json(row)) for row in known["tasks"]),
             known.get("description", ""),
-            tuple(known.get("metrics", ())),
+            tuple(map(metric_of_json, known.get("metrics", ()))),
             registry=known.get("registry"),
         )
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError):
         raise DatasetError("what was kept of a dataset cannot be read") from None
 
 

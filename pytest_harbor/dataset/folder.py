@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_harbor.dataset.metric_script import script_of_file
+from pytest_harbor.dataset.metrics import SCRIPT_FILE, MetricScript
 from pytest_harbor.dataset.source import FolderTask, HubTask, TaskSource
 from pytest_harbor.dataset.spec import parse_package
 from pytest_harbor.errors import DatasetError
@@ -27,12 +30,14 @@ class FolderDataset:
         version: None where it has none.
         description: For people.
         tasks: Those of the folder, sorted, then listed ones that are only on a Hub.
+        script: Its ``metric.py``; None where it has none.
     """
 
     name: str
     version: str | None
     description: str
     tasks: tuple[TaskSource, ...]
+    script: MetricScript | None = None
 
 
 def read_folder(folder: Path) -> FolderDataset:
@@ -62,7 +67,13 @@ def read_folder(folder: Path) -> FolderDataset:
         tasks.append(HubTask(org, short, pinned[listed]))
     if not tasks:
         raise DatasetError(f"{folder}: no folder with a {CONFIG_FILE} in it, and none listed")
-    return FolderDataset(name, version, str(dataset.get("description") or ""), tuple(tasks))
+    return FolderDataset(
+        name,
+        version,
+        str(dataset.get("description") or ""),
+        tuple(tasks),
+        _script(folder, dict(_listed_files(table.get("files", []), path))),
+    )
 
 
 def task_name(folder: Path) -> str:
@@ -100,6 +111,28 @@ def _pinned(rows: object, path: Path) -> Iterator[tuple[str, str]]:
         if not _DIGEST.fullmatch(digest):
             raise DatasetError(f"{place}.digest: expected sha256:…, got {digest!r}")
         yield name, digest
+
+
+def _listed_files(rows: object, path: Path) -> Iterator[tuple[str, str]]:
+    """The dataset's own files with their digests, which Harbor lets be left out."""
+    if not isinstance(rows, list):
+        raise DatasetError(f"{path}: files: expected [[files]] tables, got {rows!r}")
+    for number, row in enumerate(rows):
+        place = f"{path}: files[{number}]"
+        table = _table(row, place)
+        name, digest = table.get("path"), table.get("digest", "")
+        if not isinstance(name, str) or not name or "/" in name or "\\" in name:
+            raise DatasetError(f"{place}.path: expected a file's name, got {name!r}")
+        if not isinstance(digest, str) or (digest and not _DIGEST.fullmatch(digest)):
+            raise DatasetError(f"{place}.digest: expected sha256:…, got {digest!r}")
+        yield name, digest
+
+
+def _script(folder: Path, listed: Mapping[str, str]) -> MetricScript | None:
+    path = folder / SCRIPT_FILE
+    if SCRIPT_FILE not in listed and not os.path.lexists(path):
+        return None
+    return script_of_file(path, listed.get(SCRIPT_FILE, ""))
 
 
 def _check_name(name: str, place: str) -> None:

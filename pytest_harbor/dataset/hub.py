@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from pytest_harbor.dataset.digest import PREFIX, dataset_digest
@@ -29,6 +29,18 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 _PACKAGE = "package:package_id!inner(*,org:org_id!inner(name))"
 
 
+class HubFile(NamedTuple):
+    """A file of a dataset's own.
+
+    Attributes:
+        digest: ``sha256:`` and the digest of its content.
+        storage_path: Where the Hub keeps it.
+    """
+
+    digest: str
+    storage_path: str
+
+
 @dataclass(frozen=True, slots=True)
 class HubDataset:
     """One version of a published dataset.
@@ -37,14 +49,14 @@ class HubDataset:
         digest: ``sha256:`` and the digest of its content.
         description: For people.
         tasks: Pinned, sorted by name.
-        files: Digests of its own files, as ``metric.py``, by path.
+        files: Its own files, as ``metric.py``, by path.
         notes: What the user should know.
     """
 
     digest: str
     description: str
     tasks: tuple[HubTask, ...]
-    files: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, HubFile] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -76,7 +88,8 @@ class Hub:
         row = self._version(spec, what)
         digest = _digest(row.get("content_hash"), what)
         tasks, files = self._tasks(row["id"], what), self._files(row["id"], what)
-        expected = dataset_digest([task.digest for task in tasks], files)
+        hashes = {path: one.digest for path, one in files.items()}
+        expected = dataset_digest([task.digest for task in tasks], hashes)
         if digest != expected:
             raise DatasetError(f"{what}: the Hub says {digest}, its tasks make {expected}")
         if spec.is_pinned and spec.ref != digest:
@@ -93,8 +106,14 @@ class Hub:
             raise DatasetError(f"the Hub has no task {what}")
         if _digest(row.get("content_hash"), what) != task.digest:
             raise DatasetError(f"the Hub gave another version of {what}")
-        place = quote(row["archive_path"].lstrip("/"))
-        return self._http.download(f"{self._url}/storage/v1/object/packages/{place}", path)
+        return self._http.download(self._stored(row["archive_path"]), path)
+
+    def download_file(self, storage_path: str) -> bytes:
+        """The content of a dataset's own file."""
+        return self._http.document("GET", self._stored(storage_path))
+
+    def _stored(self, path: str) -> str:
+        return f"{self._url}/storage/v1/object/packages/{quote(path.lstrip('/'))}"
 
     def _version(self, spec: HubSpec, what: str) -> dict[str, Any]:
         named = {
@@ -133,9 +152,15 @@ class Hub:
             raise DatasetError(f"{what} has no tasks")
         return tuple(sorted((_task(row, what) for row in found), key=lambda one: one.full_name))
 
-    def _files(self, version: object, what: str) -> dict[str, str]:
-        rows = self._pages("dataset_version_file", "path,content_hash", version, "id", what)
-        return {str(row["path"]): _digest(row.get("content_hash"), what) for row in rows}
+    def _files(self, version: object, what: str) -> dict[str, HubFile]:
+        select = "path,storage_path,content_hash"
+        rows = self._pages("dataset_version_file", select, version, "id", what)
+        return {
+            str(row.get("path")): HubFile(
+                _digest(row.get("content_hash"), what), str(row.get("storage_path") or "")
+            )
+            for row in rows
+        }
 
     def _pages(
         self, table: str, select: str, version: object, order: str, what: str

@@ -12,6 +12,13 @@ from pytest_harbor.dataset.cache import Cache, Progress
 from pytest_harbor.dataset.dataset import Dataset, dataset_of_json, named
 from pytest_harbor.dataset.folder import MANIFEST, read_folder
 from pytest_harbor.dataset.hub import Hub
+from pytest_harbor.dataset.metric_script import Scripts
+from pytest_harbor.dataset.metrics import (
+    SCRIPT,
+    SCRIPT_FILE,
+    DatasetMetric,
+    registry_metrics,
+)
 from pytest_harbor.dataset.pin import Pinner
 from pytest_harbor.dataset.place import RegistryPlace, RegistryReading, read_place
 from pytest_harbor.dataset.registry_file import RegistryDataset, choose, read_registry
@@ -108,7 +115,13 @@ class Resolver:
         found = read_folder(folder)
         label = _label(found.name, found.version)
         return Dataset(
-            label, found.name, found.version or "", asked, named(found.tasks), found.description
+            label,
+            found.name,
+            found.version or "",
+            asked,
+            named(found.tasks),
+            found.description,
+            (DatasetMetric(SCRIPT, found.script),) if found.script else (),
         )
 
     def _of_registry(self, spec: RegistrySpec, asked: str) -> Dataset:
@@ -124,6 +137,12 @@ class Resolver:
     ) -> Dataset:
         if not found.tasks:
             raise DatasetError(f"{reading.shown}: {found.name}@{found.version} has no tasks")
+        scripts = Scripts(self.cache, self.hub)
+        metrics = registry_metrics(
+            found.metrics,
+            f"{reading.shown}: {found.name}@{found.version}",
+            lambda path: scripts.of_registry(reading, self.base, path),
+        )
         tasks = named(Pinner(reading, self.base).pin(found.tasks))
         return Dataset(
             label,
@@ -132,7 +151,7 @@ class Resolver:
             asked,
             tasks,
             found.description,
-            found.metrics,
+            metrics,
             registry=reading.as_json(),
         )
 
@@ -174,7 +193,11 @@ class Resolver:
         )
 
     def _of_hub(self, spec: HubSpec, asked: str) -> Dataset:
-        found = self.hub().dataset(spec)
+        hub = self.hub()
+        found = hub.dataset(spec)
+        own = found.files.get(SCRIPT_FILE)
+        scripts = Scripts(self.cache, lambda: hub)
+        script = scripts.of_hub(own.storage_path, own.digest) if own else None
         name = f"{spec.org}/{spec.name}"
         ref = spec.ref[: len("sha256:") + 12] if spec.is_pinned else spec.ref
         return Dataset(
@@ -184,6 +207,7 @@ class Resolver:
             asked,
             named(found.tasks),
             found.description,
+            (DatasetMetric(SCRIPT, script),) if script else (),
             notes=found.notes,
         )
 

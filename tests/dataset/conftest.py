@@ -206,7 +206,10 @@ class HubData:
         if name == "dataset_version_task":
             return self._rows()[int(query["offset"]) :][: int(query["limit"])]
         if name == "dataset_version_file":
-            return [{"path": path, "content_hash": one} for path, one in self.files.items()]
+            return [
+                {"path": path, "storage_path": f"acme/bench/{path}", "content_hash": one}
+                for path, one in self.files.items()
+            ]
         raise AssertionError(name)
 
     @staticmethod
@@ -273,6 +276,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
     """A cache of the test's own, and no settings of git or a Hub from outside."""
     monkeypatch.setenv(VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     for name in ("HARBOR_SUPABASE_URL", "HARBOR_SUPABASE_PUBLISHABLE_KEY", "HARBOR_HUB_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     return Cache()
