@@ -70,6 +70,7 @@ class Call:
         answer: What was read from the answer.
         tokens: As the provider counted them; None: it did not.
         cost_usd: None: not known.
+        headers: Values of the request's headers that went on.
         request: Body as it came, before anything was changed.
         response: Body as it went to the client.
         first_byte_sec: From the request to the first byte of the answer's body.
@@ -90,6 +91,7 @@ class Call:
     answer: Answer = field(default_factory=Answer)
     tokens: TokenCount | None = None
     cost_usd: float | None = None
+    headers: tuple[str, ...] = ()
     request: Spool = field(default_factory=Spool)
     response: Spool = field(default_factory=Spool)
     first_byte_sec: float | None = None
@@ -134,6 +136,7 @@ class CallSummary:
         conversation: The same for calls of one conversation.
         offers_tools: Whether the agent offered the model tools: calls for a title do not.
         duration_sec: From the request to the end.
+        repeats: Whether what the error says of a setting may be the request's own words.
     """
 
     outcome: Outcome
@@ -144,3 +147,4 @@ class CallSummary:
     conversation: str = ""
     offers_tools: bool = False
     duration_sec: float = 0.0
+    repeats: bool = False

@@ -28,6 +28,8 @@ _STATES: tuple[tuple[str, str], ...] = (
     ("ApiRateLimitError", r"rate.?limit|resource_exhausted|\b429\b"),
     ("ApiOverloadedError", r"overload|unavailable|\b(?:503|529)\b"),
 )
+_TELLING_CHARS = 8
+"""Shorter parts of a provider's words stand in any request by chance."""
 _OF_THE_WORK = re.compile(
     r"context[ _](?:length|window|limit)|maximum context|too (?:long|large|many tokens)"
     r"|exceeds? the (?:maximum|model)|content[ _](?:policy|filter)|moderation|flagged"
@@ -36,9 +38,14 @@ _OF_THE_WORK = re.compile(
 )
 
 
-def setting_at_fault(text: str) -> str | None:
-    """The name of the fault, where the user's key, account or model is at fault."""
-    return _told(text, _SETTINGS)
+def setting_at_fault(text: str, asked: str = "") -> str | None:
+    """The name of the fault, where the user's key, account or model is at fault.
+
+    Args:
+        text: The error.
+        asked: Texts of the request: words that it holds do not count.
+    """
+    return _told(text, _SETTINGS, asked)
 
 
 def fault_in_words(text: str) -> str | None:
@@ -51,5 +58,19 @@ def is_of_the_work(text: str) -> bool:
     return _OF_THE_WORK.search(text) is not None
 
 
-def _told(text: str, table: tuple[tuple[str, str], ...]) -> str | None:
-    return next((name for name, words in table if re.search(words, text, re.IGNORECASE)), None)
+def _told(text: str, table: tuple[tuple[str, str], ...], asked: str = "") -> str | None:
+    asked = asked.lower()
+    for name, words in table:
+        for match in re.finditer(words, text, re.IGNORECASE):
+            if not _is_held(match[0].lower(), asked):
+                return name
+    return None
+
+
+def _is_held(words: str, asked: str) -> bool:
+    """Whether a request holds these words, or a telling part: the rest may stand around it."""
+    for start in re.finditer(r"\b\w", words):
+        end = re.compile(r"\w\b").search(words, start.start() + _TELLING_CHARS - 1)
+        if end and words[start.start() : end.end()] in asked:
+            return True
+    return False

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO
 
 from pytest_harbor.model_gateway.assemble import assemble
 from pytest_harbor.model_gateway.call import Call, CallSummary
+from pytest_harbor.model_gateway.echo import repeats_request
 from pytest_harbor.model_gateway.history import History
 
 RECORD_CAP = 1024 * 1024 * 1024
@@ -46,7 +47,9 @@ class CallRecord:
     def add(self, call: Call) -> CallSummary:
         """Write a call down, and let go of its bodies; it counts where that fails, too."""
         conversation, offers_tools = "", False
+        repeats = False
         try:
+            repeats = repeats_request(call)
             body, conversation, offers_tools = self._request(call)
             self._write(call, body)
         except OSError as error:
@@ -63,6 +66,7 @@ class CallRecord:
             conversation,
             offers_tools,
             call.duration_sec,
+            repeats,
         )
 
     def close(self) -> None:

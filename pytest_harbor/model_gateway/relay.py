@@ -78,7 +78,9 @@ async def relay(
 async def _ask(
     client: aiohttp.ClientSession, request: web.BaseRequest, call: Call, outgoing: Outgoing
 ) -> aiohttp.ClientResponse:
-    headers = {**request_headers(request.headers), **outgoing.upstream.auth_headers()}
+    agents = request_headers(request.headers)
+    call.headers = tuple(agents.values())
+    headers = {**agents, **outgoing.upstream.auth_headers()}
     if outgoing.body is not None:
         headers["content-type"] = "application/json"
     route = call.route

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -93,9 +93,9 @@ def judge(
     decisive = _without_others_refusals(ended, model)
     if not decisive:
         return _never_answered(asked)
-    was_answered = any(call.outcome == "ok" for call in decisive)
-    counting = _of_the_work(decisive, was_answered)
-    if not _is_failure(counting[-1], was_answered) or _had_finished(counting):
+    answered = frozenset(call.model for call in decisive if call.outcome == "ok")
+    counting = _of_the_work(decisive, answered)
+    if not _is_failure(counting[-1], answered) or _had_finished(counting):
         return SessionVerdict("worked")
     return _failed(counting[-1])
 
@@ -113,7 +113,7 @@ def _without_others_refusals(calls: list[CallSummary], model: str | None) -> lis
     return [call for call in calls if call.outcome != "refused" or call.model in own]
 
 
-def _of_the_work(calls: list[CallSummary], was_answered: bool) -> list[CallSummary]:
+def _of_the_work(calls: list[CallSummary], answered: Set[str]) -> list[CallSummary]:
     """The calls up to the last that counts: a title that comes late tells nothing of the work."""
     working = [call.conversation for call in calls if call.offers_tools]
     if not working:
@@ -121,25 +121,27 @@ def _of_the_work(calls: list[CallSummary], was_answered: bool) -> list[CallSumma
     counting = (
         at
         for at, call in enumerate(calls, 1)
-        if call.offers_tools or call.conversation == working[-1] or _is_failure(call, was_answered)
+        if call.offers_tools or call.conversation == working[-1] or _is_failure(call, answered)
     )
     return calls[: max(counting)]
 
 
-def _is_failure(call: CallSummary, was_answered: bool) -> bool:
+def _is_failure(call: CallSummary, answered: Set[str]) -> bool:
     """Whether the provider is to blame, or what the user has set: a request may be the agent's.
 
     Args:
         call: The call.
-        was_answered: Whether any was: a provider that finds fault with every request from the
-            first one on takes none of this agent's.
+        answered: Models that answered any: a provider that finds fault with every request from
+            the first one on takes none of this agent's. To one that takes them, the agent
+            could send what reads like a fault of the settings once it is repeated.
     """
     if call.outcome not in PROVIDER_FAILURES:
         return False
     if call.outcome == "refused" and call.status in _OF_A_REQUEST:
-        if setting_at_fault(_own_words(call)):
+        is_doubtful = call.repeats and call.model in answered
+        if setting_at_fault(_own_words(call)) and not is_doubtful:
             return True
-        return not was_answered and call.status != 413 and not is_of_the_work(call.error)
+        return not answered and call.status != 413 and not is_of_the_work(call.error)
     in_words = call.outcome == "error_event" or (call.outcome == "refused" and call.status == 403)
     return not (in_words and is_of_the_work(call.error))
 
@@ -148,7 +150,8 @@ def _own_words(call: CallSummary) -> str:
     """What the provider says itself: the model's name, which it repeats, is the agent's word."""
     if not call.model:
         return call.error
-    return re.sub(re.escape(call.model), "…", call.error, flags=re.IGNORECASE)
+    name = rf"(?<!\w){re.escape(call.model)}(?!\w)"
+    return re.sub(name, "…", call.error, flags=re.IGNORECASE)
 
 
 def _had_finished(calls: Sequence[CallSummary]) -> bool:

@@ -187,6 +187,72 @@ def test_a_provider_that_never_answers_was_not_the_agent():
     assert judge([CallSummary("client_gone", 200, duration_sec=600.0)]).kind == "worked"
 
 
+# -- words that the request holds ---------------------------------------------------
+
+PHRASES = ["incorrect api key", "usage limit", "Invalid model", "model x does not exist"]
+ECHOES = ["Unsupported value: '{}'.", "tool type {} is not supported", "{} is unknown"]
+
+
+@pytest.mark.parametrize("operation", ["chat", "responses", "messages", "generate"])
+@pytest.mark.parametrize("phrase", [*PHRASES, "model foo", "location"])
+@pytest.mark.parametrize("echo", ECHOES)
+def test_what_a_provider_repeats_of_a_request_is_no_fault_of_the_settings(
+    rig, operation, phrase, echo
+):
+    r = rig(Turn.tool("bash"), Turn(status=400, error=echo.format(phrase)))
+    r.call(operation)
+    r.call(operation, tools=[{"type": phrase.title()}, {phrase: {}}])
+    assert r.session.verdict().kind == "worked"
+
+
+def test_neither_is_what_stands_in_a_header_or_twice_in_an_object(rig):
+    refusal = Turn(status=400, error="Unexpected value(s) `invalid api key` for anthropic-beta")
+    r = rig(Turn.tool("bash"), refusal)
+    r.call("messages")
+    body = {"model": "m", "max_tokens": 9, "messages": []}
+    r.post("/v1/messages", body, **{"anthropic-beta": "invalid api key"})
+    assert r.session.verdict().kind == "worked"
+
+    r = rig(Turn.tool("bash"), refusal)
+    r.call("messages")
+    body = b'{"model": "m", "system": "invalid \\u0061pi key", "system": "", "messages": []}'
+    r.post("/v1/messages", body)
+    assert r.session.verdict().kind == "worked"
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["hi", "the credit of this account, its balance and the API usage, and a limit of it"],
+)
+@pytest.mark.parametrize(
+    "error",
+    [
+        "Your credit balance is too low to access the Anthropic API.",
+        "You have reached your specified API usage limits.",
+    ],
+)
+def test_what_a_provider_says_itself_counts_whatever_was_asked(rig, content, error):
+    r = rig(Turn.tool("bash"), Turn(status=400, error=error))
+    r.call("messages")
+    r.call("messages", messages=[{"role": "user", "content": content}])
+    assert r.session.verdict().fault == "ApiUsageLimitError"
+
+
+def test_a_code_is_the_providers_word_whatever_was_asked(rig):
+    r = rig(Turn.tool("bash"), Turn(status=400, error="no", code="insufficient_quota"))
+    r.call("chat")
+    r.call("chat", messages=[{"role": "user", "content": "insufficient_quota"}])
+    assert r.session.verdict().fault == "ApiUsageLimitError"
+
+
+def test_a_model_that_never_answered_may_be_wrong_whatever_was_asked(rig):
+    r = rig(Turn(text="A title"), Turn(status=400, error="Model Not Exist"))
+    r.call("chat", model="small")
+    asked = [{"role": "user", "content": "files that do not exist, a model not exist"}]
+    r.call("chat", messages=asked)
+    assert r.session.verdict().fault == "ModelNotFoundError"
+
+
 # -- side calls -------------------------------------------------------------------
 
 MAIN = {"model": "big", "conversation": "a"}

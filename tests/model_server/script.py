@@ -33,6 +33,7 @@ class Turn:
         status: Other than 200: an error of the provider's.
         headers: Further headers, as ``Retry-After``.
         error: Text of the error.
+        code: Its code, in OpenAI's protocol.
         fault: What goes wrong on the way.
         input_tokens, cached_tokens, output_tokens: Counts; the input holds the cached.
         pause_sec: Between two events of a stream, and before an answer in one piece.
@@ -43,6 +44,7 @@ class Turn:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     error: str = "scripted error"
+    code: str | None = None
     fault: Fault | None = None
     input_tokens: int = 100
     cached_tokens: int = 40

@@ -16,7 +16,8 @@ def error_body(wire: str, turn: Turn) -> Json:
         return {"type": "error", "error": {"type": kind, "message": turn.error}}
     if wire == "gemini":
         return {"error": {"code": turn.status, "message": turn.error, "status": "UNAVAILABLE"}}
-    return {"error": {"message": turn.error, "type": "api_error", "param": None, "code": None}}
+    error = {"message": turn.error, "type": "api_error", "param": None, "code": turn.code}
+    return {"error": error}
 
 
 def whole(operation: str, turn: Turn, model: str) -> Json:
