@@ -12,19 +12,21 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from pytest_harbor.dataset.digest import tree_digest
+from pytest_harbor.dataset.room import size_on_disk
 from pytest_harbor.dataset.source import GitTask, HubTask, source_json
 from pytest_harbor.errors import DatasetError
 
 VARIABLE = "PYTEST_HARBOR_CACHE"
 _ENTRY = "entry.json"
-_SCHEMA = 1
+# Raised where entries of before must not pass: those of 1 may hold pointers of Git LFS.
+_SCHEMA = 2
 
 Progress = Callable[[str], None]
 """Is told what goes on, a line at a time."""
@@ -37,11 +39,13 @@ class CachedTask(NamedTuple):
         folder: The task's folder.
         digest: Harbor's digest of its content.
         tree: Digest of all that lies in the folder.
+        notes: What its user should know.
     """
 
     folder: Path
     digest: str
     tree: str
+    notes: tuple[str, ...] = ()
 
 
 class EntryReading(NamedTuple):
@@ -86,18 +90,22 @@ class Cache:
         try:
             known = json.loads((place / _ENTRY).read_text(encoding="utf-8"))
             folder = place / "files" / source.name
-            found = CachedTask(folder, str(known["digest"]), str(known["tree"]))
+            notes = tuple(map(str, known.get("notes", ())))
+            found = CachedTask(folder, str(known["digest"]), str(known["tree"]), notes)
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return found if known.get("schema") == _SCHEMA and found.folder.is_dir() else None
 
-    def keep(self, source: GitTask | HubTask, draft: Path, digest: str) -> CachedTask:
+    def keep(
+        self, source: GitTask | HubTask, draft: Path, digest: str, notes: Sequence[str] = ()
+    ) -> CachedTask:
         """Take over a task that was written in a workspace of this cache.
 
         Args:
             source: What it is.
             draft: A folder that holds ``files/<name>``; it is moved.
             digest: Harbor's digest of its content.
+            notes: What its user should know.
         """
         folder = draft / "files" / source.name
         tree = tree_digest(folder)
@@ -106,14 +114,15 @@ class Cache:
             "source": source_json(source),
             "digest": digest,
             "tree": tree,
-            "bytes": sum(one.stat().st_size for one in folder.rglob("*") if one.is_file()),
+            "bytes": size_on_disk(folder),
+            "notes": list(notes),
         }
         (draft / _ENTRY).write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
         place = self.root / "tasks" / source.key
         place.parent.mkdir(parents=True, exist_ok=True)
         with self._out_of_the_way(place):
             draft.rename(place)
-        return CachedTask(place / "files" / source.name, digest, tree)
+        return CachedTask(place / "files" / source.name, digest, tree, tuple(notes))
 
     @contextmanager
     def _out_of_the_way(self, place: Path) -> Iterator[None]:

@@ -5,30 +5,25 @@ from __future__ import annotations
 import errno
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_harbor.dataset.cache import Cache, CachedTask, Progress
+from pytest_harbor.dataset.commit_tasks import CommitTasks
 from pytest_harbor.dataset.digest import task_digest
-from pytest_harbor.dataset.git import Repository, TreeEntry, tree_of, with_commit
+from pytest_harbor.dataset.git import Repository, with_commit
 from pytest_harbor.dataset.source import FolderTask, GitTask, HubTask, TaskSource
-from pytest_harbor.dataset.tree import Entry, flatten
-from pytest_harbor.dataset.write import write_tree
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError, TaskFormatError
 
 if TYPE_CHECKING:
     from pytest_harbor.dataset.hub import Hub
 
 _AT_ONCE = 8
-_SHOWN = 5
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
 _TELL_EVERY_SEC = 3.0
-_LFS_START = b"version https://git-lfs.github.com/spec/v1\n"
 
 
 class FetchedTask(NamedTuple):
@@ -85,6 +80,9 @@ class Fetcher:
                 missing.append(source)
         if missing:
             self._download(missing, len(wanted), label, found)
+        for one in found.values():
+            for note in one.task.notes if one.task else ():
+                self._progress(f"warning: {note}")
         return {source: found[source] for source in wanted}
 
     def _download(
@@ -109,6 +107,8 @@ class Fetcher:
         first = tasks[0]
         self._progress(f"{first.url} at {first.commit[:12]}: {len(tasks)} tasks")
         with self._cache.lock(first.group, self._progress), self._cache.workspace() as place:
+            if all(map(self._cache.find, tasks)):  # another run was quicker
+                return {task: FetchedTask(self._cache.find(task)) for task in tasks}
             return with_commit(
                 first.url,
                 first.commit,
@@ -119,35 +119,25 @@ class Fetcher:
     def _take(
         self, repository: Repository, tasks: Sequence[GitTask], place: Path
     ) -> dict[TaskSource, FetchedTask]:
-        trees = _trees(repository, [task.path for task in tasks])
-        oids = {one.content for tree in trees.values() for one in tree.values() if one.content}
-        repository.fetch_objects(sorted(oids))
-        return {task: self._take_one(repository, task, trees[task.path], place) for task in tasks}
+        commit = CommitTasks(repository, [task.path for task in tasks], self._progress)
+        return {task: self._take_one(commit, task, place) for task in tasks}
 
-    def _take_one(
-        self, repository: Repository, task: GitTask, tree: Mapping[str, Entry], place: Path
-    ) -> FetchedTask:
-        if cached := self._cache.find(task):  # another run was quicker
+    def _take_one(self, commit: CommitTasks, task: GitTask, place: Path) -> FetchedTask:
+        if cached := self._cache.find(task):  # of another run, or of a try that broke off
             return FetchedTask(cached)
-        what = f"{task.url} {task.path}"
+        draft = place / task.key
+        shutil.rmtree(draft, ignore_errors=True)  # an earlier try broke off in it
+        folder = draft / "files" / task.name
         try:
-            if not tree:
-                raise DatasetError(f"{what}: {_absence(repository, task.path)}")
-            flat = flatten(_with_targets(repository, tree), what)
-            draft = place / task.key
-            shutil.rmtree(draft, ignore_errors=True)  # an earlier try broke off in it
-            files = [one.content for one in flat.values() if one.kind == "file"]
-            with closing(repository.read(files)) as contents:
-                write_tree(draft / "files" / task.name, flat, contents, what)
-            digest = task_digest(draft / "files" / task.name)
-            _refuse_pointers(draft / "files" / task.name, flat, what)
+            notes = commit.write(task.path, folder)
+            digest = task_digest(folder)
         except DatasetUnreachableError:
             raise
         except (DatasetError, TaskFormatError) as error:
             return FetchedTask(None, str(error))
         except (OSError, UnicodeError) as error:
-            return FetchedTask(None, f"{what}: {_name_fault(error)}")
-        return self._kept(task, draft, digest)
+            return FetchedTask(None, f"{task.url} {task.path}: {_name_fault(error)}")
+        return self._kept(task, draft, digest, notes)
 
     def _fetch_packages(self, tasks: Sequence[HubTask]) -> dict[TaskSource, FetchedTask]:
         hub = self._hub()
@@ -180,8 +170,10 @@ class Fetcher:
             return FetchedTask(None, f"{what}: {_name_fault(error)}")
         return self._kept(task, place / task.key, digest)
 
-    def _kept(self, task: GitTask | HubTask, draft: Path, digest: str) -> FetchedTask:
-        found = FetchedTask(self._cache.keep(task, draft, digest))
+    def _kept(
+        self, task: GitTask | HubTask, draft: Path, digest: str, notes: Sequence[str] = ()
+    ) -> FetchedTask:
+        found = FetchedTask(self._cache.keep(task, draft, digest, notes))
         self._done += 1
         if time.monotonic() - self._told > _TELL_EVERY_SEC:
             self._told = time.monotonic()
@@ -206,74 +198,8 @@ def _checked_folder(source: FolderTask) -> FetchedTask:
     return FetchedTask(CachedTask(source.path, digest, ""))
 
 
-def _trees(repository: Repository, paths: Sequence[str]) -> dict[str, dict[str, Entry]]:
-    """Each task's part of the commit, from one listing."""
-    if len(paths) == 1:
-        return {paths[0]: tree_of(repository.entries(paths[0]), paths[0])}
-    entries = repository.entries()
-    wanted = set(paths)
-    grouped: dict[str, list[TreeEntry]] = {path: [] for path in paths}
-    for entry in entries:
-        above = entry.path.split("/")
-        for length in range(1, len(above)):
-            if (path := "/".join(above[:length])) in wanted:
-                grouped[path].append(entry)
-        if "." in wanted:
-            grouped["."].append(entry)
-    return {path: tree_of(grouped[path], path) for path in paths}
-
-
-def _absence(repository: Repository, path: str) -> str:
-    match repository.folder_kind(path):
-        case "link":
-            return "its path is a symbolic link, which is not followed"
-        case None:
-            parts = path.split("/")
-            above = ("/".join(parts[:length]) for length in range(1, len(parts)))
-            if any(repository.folder_kind(one) == "link" for one in above):
-                return "its path leads through a symbolic link, which is not followed"
-            return f"no such folder at {repository.commit[:12]}"
-        case _:
-            return "no folder with files"
-
-
-def _with_targets(repository: Repository, tree: Mapping[str, Entry]) -> dict[str, Entry]:
-    """The tree with each link's target read."""
-    links = {path: one for path, one in tree.items() if one.kind == "link"}
-    read = repository.read(one.content for one in links.values()) if links else ()
-    targets = {
-        path: content.read().decode("utf-8", "surrogateescape")
-        for path, content in zip(links, read, strict=True)
-    }
-    return {
-        path: replace(one, content=targets[path]) if path in targets else one
-        for path, one in tree.items()
-    }
-
-
 def _name_fault(error: OSError | UnicodeError) -> str:
     """What is wrong with a file's name; what is no task's fault is raised on."""
     if isinstance(error, OSError) and error.errno not in _NAME_ERRORS:
         raise error
     return f"a file's name cannot be used on this machine: {error}"
-
-
-def _refuse_pointers(folder: Path, flat: Mapping[str, Entry], what: str) -> None:
-    """A task without its content is not run: its verdict would say nothing.
-
-    Raises:
-        DatasetError: Files of it are in Git LFS; names them.
-    """
-    pointers = [path for path, one in flat.items() if one.kind == "file" and _is_lfs(folder / path)]
-    if pointers:
-        more = f" and {len(pointers) - _SHOWN} more" if len(pointers) > _SHOWN else ""
-        raise DatasetError(
-            f"{what}: files of it are kept in Git LFS, which is not followed: "
-            f"{', '.join(pointers[:_SHOWN])}{more}. Clone the repository with git-lfs, and run "
-            "the task by the path of its folder"
-        )
-
-
-def _is_lfs(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_LFS_START)) == _LFS_START

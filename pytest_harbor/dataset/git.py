@@ -164,14 +164,16 @@ class Repository:
         return {line[1:] for line in listed if line.startswith("?")}
 
     def git(
-        self, *arguments: str, stdin: bytes = b"", variables: Mapping[str, str] | None = None
+        self,
+        *arguments: str,
+        stdin: bytes = b"",
+        variables: Mapping[str, str] | None = None,
+        watch: Callable[[], None] | None = None,
     ) -> bytes:
-        """Run git in it; what it said.
-
-        Raises:
-            GitCommandError: It failed.
-        """
-        return run_git(list(arguments), self.path, url=self.url, stdin=stdin, variables=variables)
+        """Run git in it, as :func:`run_git` does."""
+        return run_git(
+            arguments, self.path, url=self.url, stdin=stdin, variables=variables, watch=watch
+        )
 
 
 def with_commit(url: str, commit: str, folder: Path, use: Callable[[Repository], _T]) -> _T:

@@ -12,6 +12,8 @@ from pytest_harbor.errors import DatasetError
 MAX_BYTES = 4 * 1024**3
 """Bound for one task, so that a hostile one does not fill the disk."""
 
+TOO_LARGE = f"larger than {MAX_BYTES // 1024**3} GiB, which is the most for one task"
+
 _CHUNK = 1024 * 1024
 
 
@@ -55,7 +57,7 @@ def _write(place: Path, content: Readable, left: int, what: str) -> int:
             while chunk := content.read(_CHUNK):
                 written += len(chunk)
                 if written > left:
-                    raise DatasetError(f"{what}: larger than {MAX_BYTES // 1024**3} GiB")
+                    raise DatasetError(f"{what}: {TOO_LARGE}")
                 file.write(chunk)
     except FileExistsError:
         raise DatasetError(

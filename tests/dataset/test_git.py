@@ -347,16 +347,6 @@ class TestHostileRepository:
         ).read_bytes()
         assert list((folder / "sub").iterdir()) == []
 
-    def test_a_task_with_files_in_git_lfs_is_an_error_alone(self, download, source, repositories):
-        (source / "tasks/hello/data.bin").write_text(
-            "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
-        )
-        repositories.make("bench.git", source)
-        tasks = download.fetch(repositories.url("bench.git"))
-        assert "kept in Git LFS, which is not followed: data.bin" in tasks["hello"].fault
-        assert tasks["hello"].task is None
-        assert tasks["other"].task is not None
-
     def test_a_private_repository_asks_gits_own_settings(
         self, download, source, repositories, serve, monkeypatch
     ):

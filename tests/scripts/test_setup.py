@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 PRELUDE = """
 set -euo pipefail
 root=$1
-for part in common python engine client_plugins base_image; do
+for part in common python engine client_plugins base_image git_lfs; do
     . "$root/scripts/lib/$part.sh"
 done
 """
@@ -113,3 +113,30 @@ def test_output_of_a_quiet_command_is_shown_when_it_fails() -> None:
     done = call("quiet sh -c 'echo fine'; quiet sh -c 'echo the reason; exit 3'")
     assert done.returncode == 3
     assert done.stderr == "the reason\n"
+
+
+@pytest.mark.parametrize(
+    ("has_it", "is_root", "done"), [(1, 1, ""), (0, 1, "apt: git-lfs"), (0, 0, "")]
+)
+def test_git_lfs_is_installed_where_it_is_missing_and_can_be(has_it, is_root, done) -> None:
+    code = f"""
+    have() {{ (({has_it})); }}
+    can_install_packages() {{ (({is_root})); }}
+    install_packages() {{ echo "apt: $*"; }}
+    ensure_git_lfs
+    """
+    called = call(code)
+    assert called.returncode == 0, called.stderr
+    assert called.stdout.strip() == done
+
+
+def test_a_machine_without_git_lfs_to_be_had_goes_on() -> None:
+    code = """
+    have() { false; }
+    can_install_packages() { true; }
+    install_packages() { false; }
+    ensure_git_lfs
+    """
+    called = call(code)
+    assert called.returncode == 0, called.stderr
+    assert "No git-lfs to be had" in called.stderr
