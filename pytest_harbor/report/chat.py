@@ -42,8 +42,8 @@ def chat_messages(trajectory: Trajectory) -> list[Message]:
 
 def chat_tools(trajectory: Trajectory) -> list[dict[str, Any]]:
     """The tools that the agent had, as functions; those of another form are left out."""
-    found = (_tool(one) for one in trajectory.agent.tool_definitions or ())
-    return [tool for tool in found if tool is not None]
+    found = map(function_of_tool, trajectory.agent.tool_definitions or ())
+    return [{"type": "function", "function": tool} for tool in found if tool is not None]
 
 
 def chat_problem(messages: Sequence[Mapping[str, Any]]) -> tuple[int, str] | None:
@@ -128,12 +128,11 @@ def _call(call: ToolCall) -> dict[str, Any]:
     }
 
 
-def _tool(definition: Mapping[str, Any]) -> dict[str, Any] | None:
+def function_of_tool(definition: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A tool's definition as a function's; None where it has another form."""
     function = definition.get("function", definition)
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         return None
     known = {key: function[key] for key in ("name", "description", "strict") if function.get(key)}
     parameters = function.get("parameters", function.get("input_schema"))
-    if isinstance(parameters, dict):
-        known["parameters"] = parameters
-    return {"type": "function", "function": known}
+    return known | ({"parameters": parameters} if isinstance(parameters, dict) else {})

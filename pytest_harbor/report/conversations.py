@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from pytest_harbor.errors import TrajectoryFormatError, VerifierOutputParseError
+from pytest_harbor.errors import VerifierOutputParseError
 from pytest_harbor.report.chat import NoChatError, chat_messages, chat_tools
-from pytest_harbor.report.files import UnreadableError, read_object, unlinked
-from pytest_harbor.report.trajectory import MAX_TRAJECTORY_BYTES, TRAJECTORY
+from pytest_harbor.report.files import UnreadableError, read_object
+from pytest_harbor.report.trajectory import TRAJECTORY
+from pytest_harbor.report.trajectory_files import Broken, trajectories
 from pytest_harbor.report.trial import Trial
 from pytest_harbor.report.values import items, mapping, number, text
 from pytest_harbor.report.work import work_folders
 from pytest_harbor.result.reward import judge
 from pytest_harbor.result.trajectory import Trajectory
-from pytest_harbor.result.trajectory_reader import read_bounded, read_trajectory
+from pytest_harbor.result.trajectory_reader import read_trajectory
 
-_MAX_CONTINUED = 100
+UNREADABLE = "a trajectory that cannot be read"
+_MAX_NAMED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class Filters:
         max_reward: The largest reward.
         reward_key: The key of the reward that the limits are for; else the deciding number.
         passed: Only what reaches the threshold.
+        selected: Only trials that were chosen among the attempts at their task.
         agents: Names of agents.
         models: Names of models, with their provider.
     """
@@ -39,6 +41,7 @@ class Filters:
     max_reward: float | None = None
     reward_key: str | None = None
     passed: bool = False
+    selected: bool = False
     agents: Sequence[str] = ()
     models: Sequence[str] = ()
 
@@ -60,10 +63,20 @@ class Grade:
 
 @dataclass(slots=True)
 class Selection:
-    """Takes trials by filters, and counts by reason what it leaves out."""
+    """Takes trials by filters, and counts by reason what it leaves out.
+
+    Attributes:
+        filters: What is wanted.
+        left_out: Reasons, and how often.
+        broken: Trajectories that cannot be used, by their paths, each with what is wrong; the
+            first of them.
+        unnamed: How many more there are.
+    """
 
     filters: Filters
     left_out: Counter[str] = field(default_factory=Counter)
+    broken: list[str] = field(default_factory=list)
+    unnamed: int = 0
 
     def trials(self, trials: Sequence[Trial]) -> Iterator[Trial]:
         """Trials with a verdict that can be believed, of the agents and models."""
@@ -80,22 +93,45 @@ class Selection:
         grades, found = _step_grades(trial), False
         for folder, prefix in work_folders(trial):
             step = prefix.removeprefix("steps/").rstrip("/")
-            grade = grades.get(step) or grade_of(trial)
-            for source in _trajectories(folder):
+            grade, place = grades.get(step) or grade_of(trial), TRAJECTORY
+            for source in trajectories(
+                folder, read_trajectory, lambda one: one.continued_trajectory_ref
+            ):
                 found = True
-                if self.by_grade(grade) and (chat := self._chat(source)):
+                where = f"{prefix}agent/{place}"
+                if self.by_grade(grade) and (chat := self._chat(trial, source, where)):
                     yield chat | {"metadata": _metadata(trial, step, grade)}
+                if isinstance(source, Trajectory):
+                    place = source.continued_trajectory_ref or ""
         if not found:
             self.left_out["no trajectory"] += 1
 
-    def _chat(self, source: Trajectory | None) -> dict[str, Any] | None:
-        if source is None:
-            self.left_out["a trajectory that cannot be read"] += 1
+    def leave_out(self, trial: Trial, where: str, reason: str, problem: str = "") -> None:
+        """Count what cannot be used, and name it.
+
+        Args:
+            trial: The trial.
+            where: The file in its folder.
+            reason: In general.
+            problem: What is wrong with this one; empty: the reason itself.
+        """
+        self.left_out[reason] += 1
+        if len(self.broken) < _MAX_NAMED:
+            self.broken.append(f"{trial.folder or trial.name}/{where}: {problem or reason}")
+        else:
+            self.unnamed += 1
+
+    def _chat(
+        self, trial: Trial, source: Trajectory | Broken, where: str
+    ) -> dict[str, Any] | None:
+        if isinstance(source, Broken):
+            place = where.rpartition("/")[0]
+            self.leave_out(trial, f"{place}/{source.name}", UNREADABLE, source.problem)
             return None
         try:
             messages, tools = chat_messages(source), chat_tools(source)
         except NoChatError as error:
-            self.left_out[str(error)] += 1
+            self.leave_out(trial, where, str(error))
             return None
         return {"messages": messages} | ({"tools": tools} if tools else {})
 
@@ -109,7 +145,7 @@ class Selection:
             return "another agent"
         if self.filters.models and trial.model not in self.filters.models:
             return "another model"
-        return ""
+        return "not selected" if self.filters.selected and not trial.selected else ""
 
     def _misfit(self, grade: Grade) -> str:
         wanted = self.filters
@@ -175,23 +211,3 @@ def _step_grade(step: Mapping[str, Any], trial: Trial, key: str | None) -> Grade
     except VerifierOutputParseError:
         return None
     return Grade(reward=float(verdict.reward), rewards=rewards, passed=verdict.passed)
-
-
-def _trajectories(folder: Path) -> Iterator[Trajectory | None]:
-    """The trajectory in a folder and those that go on from it; None: one cannot be read."""
-    agent, name, seen = unlinked(folder / "agent"), TRAJECTORY, set[str]()
-    if not (agent / name).exists():
-        return
-    while name not in seen and len(seen) < _MAX_CONTINUED:
-        seen.add(name)
-        try:
-            found = read_trajectory(read_bounded(agent / name, MAX_TRAJECTORY_BYTES))
-        except TrajectoryFormatError:
-            yield None
-            return
-        yield found
-        name = found.continued_trajectory_ref or name
-        # Only a file beside it: a trajectory is an agent's own, and may name any place.
-        if name != Path(name).name or name == ".." or "\0" in name:
-            yield None
-            return

@@ -98,11 +98,14 @@ def read_small_text(path: Path, limit: int) -> str | None:
 
 
 def write_lines(path: Path, pieces: Iterable[str]) -> None:
-    """Write a file whole or not at all.
+    """Write a file whole or not at all; into a pipe or a device piece by piece.
 
     Raises:
         OptionError: It cannot be written.
     """
+    if _is_stream(path):
+        _write_stream(path, pieces)
+        return
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,6 +115,27 @@ def write_lines(path: Path, pieces: Iterable[str]) -> None:
             draft.replace(path)
         finally:
             draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a file is one that nothing may be put in place of."""
+    if str(path.absolute().parent).startswith(("/dev", "/proc")):  # as /dev/stdout, a link
+        return path.exists()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+def _write_stream(path: Path, pieces: Iterable[str]) -> None:
+    try:
+        with path.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            file.writelines(pieces)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         raise OptionError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -37,6 +37,7 @@ class TraceMessage:
     reasoning_content: str | None = None
     tool_calls: list[str] | None = None
     tool_call_id: str | None = None
+    tokens: dict[str, list[int | float]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT)
@@ -59,14 +60,15 @@ class Trace:
     token_usage: dict[str, float]
     error_chain: str | None = None
     long_error_chain: str | None = None
+    tool_defs: list[dict[str, Any]] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The line's object again."""
         found = asdict(self)
         for name in ("prompt", "completion"):
             found[name] = [_set(one) for one in found[name]]
-        chains = ("error_chain", "long_error_chain")
-        known = {key: one for key, one in found.items() if one is not None or key not in chains}
+        rare = ("error_chain", "long_error_chain", "tool_defs")
+        known = {key: one for key, one in found.items() if one is not None or key not in rare}
         return {key: value for key, value in self.metrics.items() if key not in known} | known
 
 

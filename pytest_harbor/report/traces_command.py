@@ -34,9 +34,11 @@ def add_command(commands: Any) -> None:
     add("--max-reward", type=_reward, metavar="X", help="leave out higher rewards")
     add("--reward-key", metavar="K", help="key of the reward that the limits are for")
     add("--passed", action="store_true", help="only what reached the threshold")
+    add("--selected", action="store_true", help="only what the last selection chose (best of n)")
     add("--agent", action="append", default=[], metavar="NAME", help="only this agent; repeatable")
     add("--model", action="append", default=[], metavar="NAME", help="only this model; repeatable")
     add("--with-info", action="store_true", help="chats also tell their trial, in `metadata`")
+    add("--with-tokens", action="store_true", help="traces also have token ids and logprobs")
     parser.set_defaults(run=run)
 
 
@@ -49,7 +51,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.with_info and arguments.format != "chat":
         raise OptionError("--with-info: is for --format=chat; a trace has its `info` anyway")
-    trials = [trial for path in arguments.jobs for trial in read_job(path).trials]
+    if arguments.with_tokens and arguments.format != "trace":
+        raise OptionError("--with-tokens: is for --format=trace; a chat has no place for tokens")
+    jobs = [read_job(path) for path in arguments.jobs]
+    for job in jobs if arguments.selected else ():
+        if not job.selection:
+            raise OptionError(
+                f"--selected: nothing was chosen in {job.path}; choose first, as with"
+                f" `python -m pytest_harbor select {job.path} --by reward`"
+            )
+    trials = [trial for job in jobs for trial in job.trials]
     selection = Selection(_filters(arguments))
     lines = _lines(selection, trials, arguments)
     written = 0
@@ -62,7 +73,9 @@ def run(arguments: argparse.Namespace) -> int:
     first = list(islice(lines, 1))
     if first:
         write_lines(arguments.output, counted())
-    sys.stderr.write(_told(arguments.output, written, selection) + "\n")
+    problems = [f"{job.path}: {problem}" for job in jobs for problem in job.problems]
+    for line in (*problems, *_broken(selection), _told(arguments.output, written, selection)):
+        sys.stderr.write("".join(char if char.isprintable() else "?" for char in line) + "\n")
     return 0 if written else _NOTHING
 
 
@@ -74,6 +87,7 @@ def _filters(arguments: argparse.Namespace) -> Any:
         max_reward=arguments.max_reward,
         reward_key=arguments.reward_key,
         passed=arguments.passed,
+        selected=arguments.selected,
         agents=arguments.agent,
         models=arguments.model,
     )
@@ -82,19 +96,53 @@ def _filters(arguments: argparse.Namespace) -> Any:
 def _lines(
     selection: Selection, trials: Sequence[Trial], arguments: argparse.Namespace
 ) -> Iterator[str]:
-    from pytest_harbor.report.conversations import grade_of
     from pytest_harbor.report.data import plain
-    from pytest_harbor.report.traces import json_line, jsonl_lines
+    from pytest_harbor.report.traces import json_line
+    from pytest_harbor.result.trajectory_reader import MAX_BYTES
 
     taken = selection.trials(trials)
-    if arguments.format == "trace":
-        yield from jsonl_lines(one for one in taken if selection.by_grade(grade_of(one)))
-        return
-    for trial in taken:
+    objects = _traces if arguments.format == "trace" else _chats
+    for trial, found in objects(selection, taken, arguments):
+        line = json_line(plain(found))
+        if len(line) > MAX_BYTES:  # which nobody could read back; the line is ASCII
+            problem = f"makes a line of more than {MAX_BYTES // 1024**2} MiB, the most that is read"
+            selection.leave_out(trial, "agent", "too long for a line", problem)
+        else:
+            yield line
+
+
+def _traces(
+    selection: Selection, trials: Iterator[Trial], arguments: argparse.Namespace
+) -> Iterator[tuple[Trial, dict[str, Any]]]:
+    from pytest_harbor.report.conversations import UNREADABLE, grade_of
+    from pytest_harbor.report.traces import Examples, trace
+
+    examples = Examples()
+    for trial in trials:
+        if not selection.by_grade(grade_of(trial)):
+            continue
+        found = trace(trial, examples.number(trial), with_tokens=arguments.with_tokens)
+        if problems := found["info"].get("problems"):
+            where, _, problem = problems[0].partition(": ")
+            selection.leave_out(trial, where, UNREADABLE, problem)
+        else:
+            yield trial, found
+
+
+def _chats(
+    selection: Selection, trials: Iterator[Trial], arguments: argparse.Namespace
+) -> Iterator[tuple[Trial, dict[str, Any]]]:
+    for trial in trials:
         for chat in selection.conversations(trial):
             if not arguments.with_info:
                 del chat["metadata"]
-            yield json_line(plain(chat))
+            yield trial, chat
+
+
+def _broken(selection: Selection) -> Iterator[str]:
+    yield from selection.broken
+    if selection.unnamed:
+        yield f"and {selection.unnamed} more that cannot be used"
 
 
 def _told(path: Path, written: int, selection: Selection) -> str:

@@ -10,12 +10,17 @@ from pytest_harbor.report.trial import Trial
 
 
 def work_folders(trial: Trial) -> Iterator[tuple[Path, str]]:
-    """The trial's folder and those of its steps, each with its path in the former."""
+    """The trial's folder and those of its steps in their order, each with its path in the former.
+
+    Steps are in the order in which they ran; such that no phase tells of come last, by name.
+    """
     if trial.folder is None:
         return
     yield trial.folder, ""
     steps = unlinked(trial.folder / "steps")
-    for name in subfolders(steps):
+    order = list(dict.fromkeys(span.step for span in trial.spans))
+    known = {name: place for place, name in enumerate(order)}
+    for name in sorted(subfolders(steps), key=lambda one: (known.get(one, len(known)), one)):
         yield steps / name, f"steps/{name}/"
 
 
