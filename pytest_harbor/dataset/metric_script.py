@@ -90,21 +90,29 @@ class Scripts:
             DatasetUnreachableError: Whoever has it does not answer.
             DatasetError: It is gone, was changed, or cannot be used.
         """
-        # A Hub may have failed then and not now; what a file or a commit lacks it lacks.
-        if script.problem and "storage_path" not in script.place:
-            raise DatasetError(script.problem)
-        if set(script.place) == {"path"}:
-            return _unchanged(Path(script.place["path"]), script.digest)
-        kept = self._kept_path(script.digest)
+        if set(script.place) == {"path"} or _is_hopeless(script):
+            return self.kept(script)
         with suppress(DatasetError):
-            return _unchanged(kept, script.digest)
+            return self.kept(script)
         content = self._fetched(script.place)
         if digest_of(content) != script.digest:
             raise DatasetError(
                 f"{script.name}: expected the content {script.digest}, got {digest_of(content)}"
             )
         self._keep(content)
-        return _unchanged(kept, script.digest)
+        return self.kept(script)
+
+    def kept(self, script: MetricScript) -> Path:
+        """The same, without asking anybody else for it.
+
+        Raises:
+            DatasetError: It is not on this machine, or was changed.
+        """
+        if _is_hopeless(script):
+            raise DatasetError(script.problem)
+        is_here = set(script.place) == {"path"}
+        path = Path(script.place["path"]) if is_here else self._kept_path(script.digest)
+        return _unchanged(path, script.digest)
 
     def _pinned(self, script: MetricScript) -> MetricScript:
         """A script out of a commit, with the digest of what is there."""
@@ -148,6 +156,11 @@ class Scripts:
             draft.replace(path)
         except OSError as error:
             raise DatasetError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _is_hopeless(script: MetricScript) -> bool:
+    """A Hub may have failed then and not now; what a file or a commit lacks it lacks."""
+    return bool(script.problem) and "storage_path" not in script.place
 
 
 def script_of_file(path: Path, pinned: str = "") -> MetricScript:

@@ -15,6 +15,8 @@ from pytest_harbor.plugin.option_values import assignment, keyword_arguments, no
 
 RETRIES = 2
 MAX_FIRST_WAIT_SEC = 86_400
+DATASET_METRICS = "dataset"
+"""In place of a metric's name: those that datasets bring."""
 
 
 def whole_from_zero(value: object) -> int:
@@ -131,7 +133,8 @@ ROWS: tuple[tuple[Any, ...], ...] = (
     (
         "--harbor-metric",
         "Metric of your own over the valid rewards, repeatable: a metric.py, "
-        "package.module:function, or a name from an entry point",
+        "package.module:function, or a name from an entry point; 'dataset' runs the scripts that "
+        "datasets bring, which are programs of others, on this machine",
         non_empty,
         "args",
         "METRIC",
@@ -152,6 +155,7 @@ class BenchmarkSettings(NamedTuple):
         regrade: The job whose trials are graded again.
         save_files: Of which trials the files are saved for a later grading; None: of none.
         metrics: Metrics of the user's own, as they were named.
+        runs_dataset_metrics: Whether the scripts that datasets bring are run.
     """
 
     retries: int = RETRIES
@@ -163,11 +167,13 @@ class BenchmarkSettings(NamedTuple):
     regrade: Path | None = None
     save_files: Literal["failed", "all"] | None = None
     metrics: tuple[str, ...] = ()
+    runs_dataset_metrics: bool = False
 
 
 def benchmark_settings(config: pytest.Config, value: Mapping[str, Any]) -> BenchmarkSettings:
     """The settings of the options' values."""
     regrade = value["regrade"]
+    metrics = dict.fromkeys(value["metric"] or ())
     return BenchmarkSettings(
         retries=RETRIES if value["retries"] is None else value["retries"],
         retry_include=tuple(dict.fromkeys(value["retry_include"] or ())),
@@ -177,7 +183,8 @@ def benchmark_settings(config: pytest.Config, value: Mapping[str, Any]) -> Bench
         verifier_kwargs=keyword_arguments(value["verifier_kwarg"] or ()),
         regrade=None if regrade is None else absolute_path(config, "harbor_regrade", regrade),
         save_files=value["save_files"],
-        metrics=tuple(dict.fromkeys(value["metric"] or ())),
+        metrics=tuple(one for one in metrics if one != DATASET_METRICS),
+        runs_dataset_metrics=DATASET_METRICS in metrics,
     )
 
 

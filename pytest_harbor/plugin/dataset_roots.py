@@ -5,7 +5,7 @@ The process that the user started does it; workers of pytest-xdist are handed th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pytest_harbor.dataset.cache import Cache
     from pytest_harbor.dataset.dataset import Dataset
     from pytest_harbor.dataset.fetch import FetchedTask
+    from pytest_harbor.dataset.hub import Hub
     from pytest_harbor.dataset.source import TaskSource
     from pytest_harbor.plugin.dataset_select import NamedParts, Patterns
 
@@ -209,7 +210,7 @@ class DatasetRoots:
         from pytest_harbor.dataset.fetch import Fetcher
 
         sources = [one.source for one in dataset.tasks if one.name in names]
-        hub = _hub_maker(self._config)
+        hub = hub_maker(self._config)
         fetcher = Fetcher(cache, self._tell, hub=hub)
         return fetcher.fetch(sources, printable(dataset.label))
 
@@ -240,7 +241,7 @@ def _resolved(config: pytest.Config, cache: Cache, tell: Any) -> list[Dataset]:
 
     wanted = settings(config).datasets
     place = parse_place(wanted.registry, wanted.registry_base)
-    resolver = Resolver(cache, tell, place, _hub_maker(config), wanted.base)
+    resolver = Resolver(cache, tell, place, hub_maker(config), wanted.base)
     locked = {one.asked: one for one in _locked_datasets(config)}
     found: dict[str, Dataset] = {}
     for asked in wanted.asked or locked:
@@ -253,7 +254,8 @@ def _resolved(config: pytest.Config, cache: Cache, tell: Any) -> list[Dataset]:
     return list(found.values())
 
 
-def _hub_maker(config: pytest.Config) -> Any:
+def hub_maker(config: pytest.Config) -> Callable[[], Hub]:
+    """What makes the client of the run's Hub."""
     from pytest_harbor.dataset.hub import Hub
 
     return lambda: Hub(settings(config).datasets.hub)

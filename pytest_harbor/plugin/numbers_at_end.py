@@ -1,4 +1,4 @@
-"""The numbers of a run: in the job's ``result.json``, and a user's own metrics in the summary.
+"""The numbers of a run: in the job's ``result.json``, and metrics in the summary.
 
 Lives in the process that owns the job: the controller under pytest-xdist.
 """
@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_harbor.plugin.dataset_metrics import DatasetMetrics
 from pytest_harbor.plugin.job import job_in_use
+from pytest_harbor.plugin.notices import printable
 from pytest_harbor.plugin.options import settings
 
 if TYPE_CHECKING:
@@ -20,14 +22,21 @@ if TYPE_CHECKING:
     from pytest_harbor.report.trial import Trial
 
 PLUGIN = "harbor-numbers"
+_SHOWN = 20
+"""Numbers of one metric in the summary; all are in the files."""
 
 
 def register(config: pytest.Config) -> None:
     """Have the numbers written at the end.
 
     Raises:
-        pytest.UsageError: A metric that was asked for is none.
+        pytest.UsageError: A metric that was asked for is none, or may not be run.
     """
+    if settings(config).benchmark.runs_dataset_metrics and settings(config).ci.untrusted:
+        raise pytest.UsageError(
+            "--harbor-metric=dataset runs programs that datasets bring on this machine, and "
+            "--harbor-untrusted is for tasks that nothing of may run there: leave one out"
+        )
     config.pluginmanager.register(NumbersAtEnd(config, _metrics(config)), PLUGIN)
 
 
@@ -49,13 +58,19 @@ class NumbersAtEnd:
     """Reckons once the run has ended.
 
     Attributes:
-        results: What the user's metrics came to.
+        results: What the datasets' and the user's metrics came to.
     """
 
     def __init__(self, config: pytest.Config, metrics: Sequence[Metric]) -> None:
         self._config = config
         self._metrics = metrics
         self.results: Sequence[MetricResult] = ()
+        self._own = DatasetMetrics(config)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionstart(self) -> None:
+        """See that what the datasets bring can be run, before days of trials."""
+        self._own.check()
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -64,10 +79,11 @@ class NumbersAtEnd:
         # Under a check nop passes where it earns nothing: its rewards are no numbers.
         if not trials or settings(self._config).check:
             return
-        if self._metrics:
+        own = self._own.by_label()
+        if self._metrics or own:
             from pytest_harbor.report.custom_metrics import metric_results
 
-            self.results = metric_results(self._metrics, trials)
+            self.results = metric_results(self._metrics, trials, own)
         if (current := job_in_use(self._config)) is not None:
             write_numbers(current.path, trials, self.results, self._retried())
         failed = any(result.problem for result in self.results)
@@ -75,8 +91,12 @@ class NumbersAtEnd:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def pytest_harbor_summary(self) -> Sequence[tuple[str, Sequence[str]]]:
-        """Show the user's metrics."""
-        return [("harbor: metrics", list(map(_line, self.results)))] if self.results else []
+        """Show the metrics, and which were not run."""
+        several = len({result.dataset_label for result in self.results}) > 1
+        lines = [_line(result, several) for result in self.results]
+        if self._found() and not settings(self._config).check:
+            lines += self._own.lines()
+        return [("harbor: metrics", lines)] if lines else []
 
     def _found(self) -> Mapping[str, Mapping[str, Any]]:
         reporter = self._config.pluginmanager.getplugin("harbor-reporter")
@@ -94,13 +114,20 @@ class NumbersAtEnd:
         return [trial_of_properties(nodeid, known) for nodeid, known in found.items()]
 
 
-def _line(result: MetricResult) -> str:
+def _line(result: MetricResult, several: bool) -> str:
+    from pytest_harbor.report.numbers import on_dataset
     from pytest_harbor.result.reward import shown
 
+    # The dataset's own are told with it, even where it is the only one.
+    is_theirs = result.given_by == "dataset"
+    named = on_dataset(result.group, result.dataset_label or "")
+    what = f"{result.metric} of {named if several or is_theirs else result.group}"
     if result.problem:
-        return f"{result.metric} of {result.group}: failed: {result.problem}"
-    values = ", ".join(f"{key} {shown(value)}" for key, value in result.values.items())
-    return "; ".join((f"{result.metric} of {result.group}: {values}", *_of_how_many(result)))
+        return printable(f"{what}: failed: {result.problem}")
+    pairs = list(result.values.items())
+    values = ", ".join(f"{key} {shown(value)}" for key, value in pairs[:_SHOWN])
+    more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
+    return printable("; ".join((f"{what}: {values}{more}", *_of_how_many(result))))
 
 
 def _of_how_many(result: MetricResult) -> Iterator[str]:
@@ -114,14 +141,18 @@ def write_numbers(
 ) -> None:
     """Add the numbers to a job's ``result.json``; what Harbor has a place for goes there, too.
 
+    There, the metrics of a group are the dataset's, then the user's, in Harbor's order.
+
     A file that cannot be read or written is left: the trials' own hold the results.
 
     Args:
         folder: Of the job.
         trials: Of the run.
-        metrics: The user's.
+        metrics: What the datasets' and the user's came to.
         retried: How many trials were begun again.
     """
+    from pytest_harbor.report.data import plain
+    from pytest_harbor.report.dataset_metrics import evals_metrics
     from pytest_harbor.report.harbor_figures import harbor_figures
     from pytest_harbor.report.numbers_file import numbers_json
     from pytest_harbor.trial.record import write_json
@@ -133,6 +164,9 @@ def write_numbers(
         for key, figures in harbor_figures(trials, believes=False).items():
             if key in evals:
                 evals[key]["pass_at_k"] = dict(figures.pass_at_k)
+        for key, found in evals_metrics(trials, metrics).items():
+            if key in evals:
+                evals[key]["metrics"] = plain(found)
         stats = content["stats"]
         stats["n_retries"] = stats.get("n_retries", 0) + retried
         write_json(path, {**content, "pytest_harbor": numbers_json(trials, metrics)})

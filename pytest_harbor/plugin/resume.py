@@ -33,7 +33,8 @@ _SHOWN = 5
 _SHAPES_NOTHING = frozenset({
     "agent_env", "annotations", "asked", "changed_since", "ci", "datasets", "keep", "metrics",
     "missing_env", "output", "progress", "rebuild", "reports", "resume", "retries",
-    "retry_exclude", "retry_include", "save_files", "retry_waits", "summary", "tasks",
+    "retry_exclude", "retry_include", "runs_dataset_metrics", "save_files", "retry_waits",
+    "summary", "tasks",
 })  # fmt: skip
 
 

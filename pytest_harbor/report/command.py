@@ -43,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _written(arguments: argparse.Namespace) -> list[str]:
     from pytest_harbor.report.comparison import compare, comparison_lines
+    from pytest_harbor.report.dataset_metrics import metrics_of_job
     from pytest_harbor.report.files import write_lines
     from pytest_harbor.report.job import check_job, read_job
     from pytest_harbor.report.numbers_file import json_lines
@@ -60,7 +61,7 @@ def _written(arguments: argparse.Namespace) -> list[str]:
         arguments.html: lambda: page(job, job.trials, comparison),
         arguments.csv: lambda: csv_lines(job.trials),
         arguments.jsonl: lambda: jsonl_lines(job.trials),
-        arguments.json: lambda: json_lines(job, job.trials),
+        arguments.json: lambda: json_lines(job, job.trials, metrics_of_job(job)),
     }
     wanted = {path: write for path, write in files.items() if path is not None}
     if not wanted and comparison is None:

@@ -1,4 +1,4 @@
-"""Metrics of a user's own, over the valid rewards of each agent and model.
+"""Metrics of a user's own, over the valid rewards of each agent and model on each dataset.
 
 One is a function (or a class with ``compute``) that gets a list and gives ``{name: number}`` or
 a number; or a script, run as Harbor runs a dataset's ``metric.py``: ``uv run metric.py -i
@@ -10,41 +10,44 @@ where Harbor's metrics count. A reward that is not believed is at most 0.
 from __future__ import annotations
 
 import inspect
-import json
-import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
-from pytest_harbor.errors import OptionError
+from pytest_harbor.errors import HarborError, OptionError
 from pytest_harbor.registry import METRICS, find_named
+from pytest_harbor.report.metric_process import run_script
 from pytest_harbor.report.metrics import counted
 from pytest_harbor.report.numbers import left_out_of
 from pytest_harbor.report.trial import Trial
 from pytest_harbor.report.values import number
 
 OPTION = "--harbor-metric"
-SCRIPT_SEC = 600.0
-_TAIL_CHARS = 500
-_INLINE = re.compile(r"^# /// script\s*$", re.MULTILINE)
 
 Rewards = Mapping[str, float]
 Compute = Callable[[Sequence[Rewards | None]], Any]
+GivenBy = Literal["user", "dataset"]
 
 
 class Metric(NamedTuple):
-    """A user's metric: its name, and what reckons it."""
+    """A metric.
+
+    Attributes:
+        name: Its name.
+        compute: Reckons it.
+        given_by: Who asks for it.
+        digest: ``sha256:`` and the digest of the dataset's script that it is; empty for others.
+    """
 
     name: str
     compute: Compute
+    given_by: GivenBy = "user"
+    digest: str = ""
 
 
 class MetricResult(NamedTuple):
-    """What a metric came to for one agent and model.
+    """What a metric came to for one agent and model on one dataset.
 
     Attributes:
         metric: Its name.
@@ -53,6 +56,9 @@ class MetricResult(NamedTuple):
         trials: How many rewards it was given.
         left_out: Why other trials have none, and how many.
         problem: What went wrong.
+        dataset_label: The dataset as ids call it; None: tasks by path.
+        given_by: Who asks for the metric.
+        digest: As the metric has it.
     """
 
     metric: str
@@ -61,6 +67,9 @@ class MetricResult(NamedTuple):
     trials: int
     left_out: Mapping[str, int]
     problem: str = ""
+    dataset_label: str | None = None
+    given_by: GivenBy = "user"
+    digest: str = ""
 
 
 def find_metric(spec: str, folder: Path) -> Metric:
@@ -97,31 +106,54 @@ def _compute_of(found: Any) -> Compute | None:
     return lambda rewards: kind().compute(rewards)
 
 
-def metric_results(metrics: Iterable[Metric], trials: Iterable[Trial]) -> list[MetricResult]:
-    """Every metric of each agent and model that has a valid reward."""
-    groups: dict[str, list[Trial]] = {}
+def metric_results(
+    metrics: Iterable[Metric],
+    trials: Iterable[Trial],
+    own: Mapping[str, Sequence[Metric]] = MappingProxyType({}),
+) -> list[MetricResult]:
+    """Every metric of each agent and model on each dataset where there is a valid reward.
+
+    Args:
+        metrics: Of the user.
+        trials: Of one job.
+        own: Those of each dataset by its label; they come first.
+    """
+    groups: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         if not trial.superseded:
-            groups.setdefault(trial.group_name, []).append(trial)
-    return [
-        _result(metric, name, group)
-        for metric in metrics
-        for name, group in groups.items()
-        if any(trial.counts for trial in group)
-    ]
+            groups.setdefault((trial.group_name, trial.dataset_key), []).append(trial)
+    valid = {name: group for name, group in groups.items() if any(one.counts for one in group)}
+    wanted = [(metric, name) for name in valid for metric in own.get(name[1], ())]
+    wanted += [(metric, name) for metric in metrics for name in valid]
+    return [_result(metric, *name, valid[name]) for metric, name in wanted]
 
 
-def _result(metric: Metric, group: str, trials: Sequence[Trial]) -> MetricResult:
-    rewards = [_rewards(trial) for trial in trials if trial.counts]
+def rewards_of(trials: Iterable[Trial]) -> list[Rewards | None]:
+    """What a metric is given of trials: a reward of each that counts."""
+    return [_rewards(trial) for trial in trials if trial.counts]
+
+
+def _result(metric: Metric, group: str, label: str, trials: Sequence[Trial]) -> MetricResult:
+    rewards = rewards_of(trials)
     values: Mapping[str, float] = {}
     problem = ""
     try:
         values = _numbers(metric, metric.compute(rewards))
     except Exception as error:  # noqa: BLE001 - it is anybody's code
         problem = (
-            str(error) if isinstance(error, OptionError) else f"{type(error).__name__}: {error}"
+            str(error) if isinstance(error, HarborError) else f"{type(error).__name__}: {error}"
         )
-    return MetricResult(metric.name, group, values, len(rewards), left_out_of(trials), problem)
+    return MetricResult(
+        metric.name,
+        group,
+        values,
+        len(rewards),
+        left_out_of(trials),
+        problem,
+        label or None,
+        metric.given_by,
+        metric.digest,
+    )
 
 
 def _rewards(trial: Trial) -> Rewards | None:
@@ -137,42 +169,3 @@ def _numbers(metric: Metric, found: Any) -> dict[str, float]:
     if len(known) < len(values) or not values:
         raise OptionError(f"expected a number or an object of numbers, got {found!r:.200}")
     return known
-
-
-def run_script(path: Path, rewards: Sequence[Rewards | None]) -> Any:
-    """Run a ``metric.py`` over rewards.
-
-    Raises:
-        OptionError: It cannot be run, failed, or left no JSON.
-    """
-    with tempfile.TemporaryDirectory() as folder:
-        given, output = Path(folder, "rewards.jsonl"), Path(folder, "metric.json")
-        lines = (json.dumps(None if one is None else dict(one)) + "\n" for one in rewards)
-        given.write_text("".join(lines), encoding="utf-8")
-        _run([*_runner(path), str(path), "-i", str(given), "-o", str(output)])
-        try:
-            return json.loads(output.read_bytes())
-        except (OSError, ValueError) as error:
-            raise OptionError(f"{path.name} left no JSON behind -o: {error}") from None
-
-
-def _runner(path: Path) -> list[str]:
-    if uv := shutil.which("uv"):
-        return [uv, "run"]
-    if _INLINE.search(path.read_text(encoding="utf-8", errors="replace")):
-        raise OptionError(
-            f"{path.name} names its own requirements (# /// script), which takes uv; install uv"
-        )
-    return [sys.executable]
-
-
-def _run(argv: Sequence[str]) -> None:
-    try:
-        ended = subprocess.run(argv, capture_output=True, timeout=SCRIPT_SEC, check=False)
-    except subprocess.TimeoutExpired:
-        raise OptionError(f"ran for more than {SCRIPT_SEC:g} s") from None
-    except OSError as error:
-        raise OptionError(f"{argv[0]}: {error.strerror}") from None
-    if ended.returncode:
-        tail = ended.stderr.decode("utf-8", "replace").strip()[-_TAIL_CHARS:]
-        raise OptionError(f"ended with exit status {ended.returncode}: {tail}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_harbor.report.custom_metrics import MetricResult
@@ -14,9 +14,12 @@ from pytest_harbor.report.trial import Trial
 
 SCHEMA_VERSION = 1
 
+AnyResult = MetricResult | Mapping[str, Any]
+"""A metric's result, or a row of it as it was written."""
+
 
 def json_lines(
-    job: JobReading, trials: Sequence[Trial], metrics: Sequence[MetricResult] = ()
+    job: JobReading, trials: Sequence[Trial], metrics: Sequence[AnyResult] = ()
 ) -> Iterator[str]:
     """The content of ``--harbor-json``: the job, its numbers, a row for each trial."""
     content = {
@@ -29,7 +32,7 @@ def json_lines(
     yield json.dumps(plain(content), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def numbers_json(trials: Sequence[Trial], metrics: Sequence[MetricResult] = ()) -> dict[str, Any]:
+def numbers_json(trials: Sequence[Trial], metrics: Sequence[AnyResult] = ()) -> dict[str, Any]:
     """The numbers of each agent and model, also by dataset, and metrics, as plain JSON."""
     content = {
         "groups": [_group(one) for one in group_numbers(trials)],

@@ -154,7 +154,11 @@ def test_a_jobs_result_keeps_harbors_place_for_harbors_rules(job: Any) -> None:
     trials = [Trial(**{**_fields(one), "harbor_rewards": one.rewards}) for one in trials]
     write_numbers(job.path, trials, ())
     content = json.loads((job.path / "result.json").read_text())
-    assert content["stats"]["evals"]["codex__adhoc"] == {"pass_at_k": {"2": 1.0}, "n_trials": 2}
+    assert content["stats"]["evals"]["codex__adhoc"] == {
+        "pass_at_k": {"2": 1.0},
+        "n_trials": 2,
+        "metrics": [{"mean": 0.5}],
+    }
     (group,) = content["pytest_harbor"]["groups"]
     assert group["pass_rate"]["denominator"] == 2
     assert content["id"] == "x"
@@ -192,4 +196,6 @@ def test_a_runs_numbers_are_in_its_result_its_file_and_its_summary(
     kept = json.loads(path.read_text())
     assert kept["pytest_harbor"]["groups"][0]["pass_at"] == written["groups"][0]["pass_at"]
     assert [one["values"] for one in written["metrics"]] == [{"best": 1.0}, {}]
-    assert kept["stats"]["evals"]["oracle__adhoc"]["pass_at_k"] == {"2": 1.0}
+    group = kept["stats"]["evals"]["oracle__adhoc"]
+    assert group["pass_at_k"] == {"2": 1.0}
+    assert group["metrics"] == [{"mean": 1.0}, {"best": 1.0}]
