@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 
 from pytest_harbor.dataset import git
 from pytest_harbor.dataset.digest import PREFIX
-from pytest_harbor.dataset.metrics import SCRIPT_FILE, MetricScript
+from pytest_harbor.dataset.metrics import SCRIPT_FILE, DatasetMetric, MetricScript
 from pytest_harbor.dataset.source import GitTask, source_of_json
 from pytest_harbor.dataset.spec import parse_task_path
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 
 if TYPE_CHECKING:
     from pytest_harbor.dataset.cache import Cache
+    from pytest_harbor.dataset.dataset import Dataset
     from pytest_harbor.dataset.hub import Hub
     from pytest_harbor.dataset.place import RegistryReading
 
@@ -179,6 +180,18 @@ def script_of_file(path: Path, pinned: str = "") -> MetricScript:
         why = f"dataset.toml pins another content of it: {pinned}, found {digest}"
         return replace(script, digest=digest, problem=f"{path}: {why}")
     return replace(script, digest=digest)
+
+
+def with_scripts_of_today(dataset: Dataset) -> Dataset:
+    """The dataset with the digests that scripts of this machine's folders have now."""
+    return replace(dataset, metrics=tuple(map(_of_today, dataset.metrics)))
+
+
+def _of_today(metric: DatasetMetric) -> DatasetMetric:
+    if metric.script is None or set(metric.script.place) != {"path"}:
+        return metric
+    found = script_of_file(Path(metric.script.place["path"]))
+    return replace(metric, script=replace(metric.script, digest=found.digest))
 
 
 def digest_of(content: bytes) -> str:

@@ -20,6 +20,7 @@ from pytest_harbor.plugin.job import job, job_in_use
 from pytest_harbor.plugin.options import settings
 
 if TYPE_CHECKING:
+    from pytest_harbor.dataset.dataset import Dataset
     from pytest_harbor.trial.lock import Conditions, JobLock
 
 NAME = "harbor-lock"
@@ -100,7 +101,7 @@ class LockKeeper:
         return Conditions(
             versions=_versions(run_id),
             options=shaping_options(settings(self._config)),
-            datasets=[one.as_json() for one in datasets],
+            datasets=[one.as_json() for one in self._as_found(datasets)],
             digests={
                 one: known.get(one.partition("::")[0])
                 or digest_of_task(task_folder(self._config, one), run_id)
@@ -108,6 +109,14 @@ class LockKeeper:
             },
             retry=_retry(self._config),
         )
+
+    def _as_found(self, datasets: Sequence[Dataset]) -> Sequence[Dataset]:
+        """Those of a lock with the scripts that are on this machine now."""
+        if self.lock is None or not any(one.metrics for one in datasets):
+            return datasets
+        from pytest_harbor.dataset.metric_script import with_scripts_of_today
+
+        return [with_scripts_of_today(one) for one in datasets]
 
     def _settle(self, ids: Iterable[str]) -> None:
         self._ids = [one for one in ids if is_trial_id(one)]

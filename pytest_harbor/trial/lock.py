@@ -191,6 +191,7 @@ def differences(lock: JobLock, now: Conditions) -> list[str]:
     if then.retry is not None and now.retry is not None:
         lines += _differing("retries: ", _flat(then.retry), _flat(now.retry))
     lines += _registries(then.datasets, now.datasets)
+    lines += _metrics(then.datasets, now.datasets)
     asked = [[one["asked"] for one in datasets] for datasets in (then.datasets, now.datasets)]
     if asked[0] != asked[1]:
         lines.append(f"datasets: were {_listed(asked[0])}, are {_listed(asked[1])}")
@@ -217,6 +218,26 @@ def _registries(
                 f"{one['asked']}: the registry was {was['place']} ({was['digest'][:19]}), is "
                 f"{found['place']} ({found['digest'][:19]})"
             )
+
+
+def _metrics(
+    then: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Datasets whose own metrics are others, or whose scripts say something else."""
+    known = {one["asked"]: _metric_names(one) for one in then if "metrics" in one}
+    for one in now:
+        was, found = known.get(one["asked"]), _metric_names(one)
+        if was is not None and was != found:
+            yield f"{one['asked']}: its metrics were {_listed(was)}, are {_listed(found)}"
+
+
+def _metric_names(dataset: Mapping[str, Any]) -> list[str]:
+    """Its metrics' types; of scripts the names, with the digests."""
+    scripts = [(one["type"], one.get("script")) for one in dataset.get("metrics") or ()]
+    return [
+        f"{one['name']} ({one['digest'][:19] or 'not to be had'})" if one else kind
+        for kind, one in scripts
+    ]
 
 
 def seen_differences(lock: JobLock, trials: Sequence[Mapping[str, Any]]) -> list[str]:

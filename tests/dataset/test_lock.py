@@ -32,11 +32,23 @@ def _registry(digit: str, place: str = "https://a.example/registry.json") -> dic
     return {"place": place, "digest": "sha256:" + digit * 64}
 
 
+def _script(digit: str) -> dict[str, str]:
+    return {"name": "metric.py", "digest": "sha256:" + digit * 64}
+
+
+SCRIPT = {"type": "uv-script", "script": _script("1")}
+DATASET = {
+    "asked": "bench@1.0",
+    "registry": _registry("1"),
+    "metrics": [{"type": "max"}, SCRIPT],
+}
+
+
 def _conditions(**changed):
     usual = {
         "versions": {"engine": "docker 1"},
         "options": {"agents": ["oracle"], "network": {"mode": "public"}},
-        "datasets": [{"asked": "bench@1.0", "registry": _registry("1")}],
+        "datasets": [DATASET],
         "digests": {ITEM: DIGEST},
         "retry": RETRY,
     }
@@ -79,9 +91,14 @@ def test_the_same_run_differs_in_nothing(lock):
             "retries: waits.HealthcheckError: was None, is 9.0",
         ),
         (
-            {"datasets": [{"asked": "bench@1.0", "registry": _registry("2")}]},
+            {"datasets": [{**DATASET, "registry": _registry("2")}]},
             "bench@1.0: the registry was https://a.example/registry.json (sha256:111111111111), "
             "is https://a.example/registry.json (sha256:222222222222)",
+        ),
+        (
+            {"datasets": [{**DATASET, "metrics": [SCRIPT | {"script": _script("2")}]}]},
+            "bench@1.0: its metrics were max, metric.py (sha256:111111111111), are "
+            "metric.py (sha256:222222222222)",
         ),
         ({"digests": {ITEM: "sha256:2"}}, "tasks changed: bench@1.0/hello/task.toml"),
     ],
