@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 
@@ -16,20 +16,25 @@ MAX_UNPACKED = 2 * 1024**3
 _CHUNK = 1024 * 1024
 
 
-def unpack(archive: Path, folder: Path, what: str) -> None:
+def unpack(
+    archive: Path, folder: Path, what: str, announced: Callable[[int], None] | None = None
+) -> None:
     """Write an archive's files to a new folder.
 
     Args:
         archive: The archive; what it holds is written beside it, too.
         folder: Made here.
         what: The task, for messages.
+        announced: Is told the size of what it holds, before that is written to the folder.
 
     Raises:
         DatasetError: It is no archive, or holds what a task may not.
     """
     plain = archive.with_suffix(".tar")
     try:
-        _inflate(archive, plain, what)
+        size = _inflate(archive, plain, what)
+        if announced is not None:
+            announced(size)
         with tarfile.open(plain, "r:") as tar:
             entries, members = _entries(tar, what)
             flat = flatten(entries, what)
@@ -40,8 +45,8 @@ def unpack(archive: Path, folder: Path, what: str) -> None:
         plain.unlink(missing_ok=True)
 
 
-def _inflate(archive: Path, plain: Path, what: str) -> None:
-    """Unzip within a bound; a tar's own headers can be bombs, too."""
+def _inflate(archive: Path, plain: Path, what: str) -> int:
+    """Unzip within a bound; a tar's own headers can be bombs, too. Gives the size."""
     size = 0
     with GzipFile(archive) as packed, plain.open("wb") as file:
         while chunk := packed.read(_CHUNK):
@@ -49,6 +54,7 @@ def _inflate(archive: Path, plain: Path, what: str) -> None:
             if size > MAX_UNPACKED:
                 raise DatasetError(f"{what}: unpacks to more than {MAX_UNPACKED // 1024**3} GiB")
             file.write(chunk)
+    return size
 
 
 def _entries(

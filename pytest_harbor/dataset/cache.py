@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from pytest_harbor.dataset.digest import tree_digest
-from pytest_harbor.dataset.room import size_on_disk
+from pytest_harbor.dataset.room import DEFAULT_MAX_SIZE, Room, size_on_disk
 from pytest_harbor.dataset.source import GitTask, HubTask, source_json
 from pytest_harbor.errors import DatasetError
 
@@ -40,12 +40,14 @@ class CachedTask(NamedTuple):
         digest: Harbor's digest of its content.
         tree: Digest of all that lies in the folder.
         notes: What its user should know.
+        size: What it takes on the disk, in bytes.
     """
 
     folder: Path
     digest: str
     tree: str
     notes: tuple[str, ...] = ()
+    size: int = 0
 
 
 class EntryReading(NamedTuple):
@@ -79,10 +81,20 @@ class Cache:
 
     Attributes:
         root: The folder; made with the first task.
+        max_size: The most that one dataset may take in it, in bytes.
     """
 
-    def __init__(self, root: Path | None = None) -> None:
+    def __init__(self, root: Path | None = None, *, max_size: int = DEFAULT_MAX_SIZE) -> None:
         self.root = root or cache_root()
+        self.max_size = max_size
+
+    def room(self, place: Path | None = None) -> Room:
+        """The room of one dataset; ``place`` is where it is worked on, if not in the cache."""
+        hint = (
+            ": make room (`python -m pytest_harbor cache clean`), or name another place for the "
+            f"cache with the variable {VARIABLE}"
+        )
+        return Room(self.max_size, place or self._made(self.root), hint)
 
     def find(self, source: GitTask | HubTask) -> CachedTask | None:
         """The task, if it is there."""
@@ -91,7 +103,8 @@ class Cache:
             known = json.loads((place / _ENTRY).read_text(encoding="utf-8"))
             folder = place / "files" / source.name
             notes = tuple(map(str, known.get("notes", ())))
-            found = CachedTask(folder, str(known["digest"]), str(known["tree"]), notes)
+            size = int(known["bytes"])
+            found = CachedTask(folder, str(known["digest"]), str(known["tree"]), notes, size)
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return found if known.get("schema") == _SCHEMA and found.folder.is_dir() else None
@@ -108,13 +121,13 @@ class Cache:
             notes: What its user should know.
         """
         folder = draft / "files" / source.name
-        tree = tree_digest(folder)
+        tree, size = tree_digest(folder), size_on_disk(folder)
         known = {
             "schema": _SCHEMA,
             "source": source_json(source),
             "digest": digest,
             "tree": tree,
-            "bytes": size_on_disk(folder),
+            "bytes": size,
             "notes": list(notes),
         }
         (draft / _ENTRY).write_text(json.dumps(known, indent=2) + "\n", encoding="utf-8")
@@ -122,7 +135,7 @@ class Cache:
         place.parent.mkdir(parents=True, exist_ok=True)
         with self._out_of_the_way(place):
             draft.rename(place)
-        return CachedTask(place / "files" / source.name, digest, tree, tuple(notes))
+        return CachedTask(place / "files" / source.name, digest, tree, tuple(notes), size)
 
     @contextmanager
     def _out_of_the_way(self, place: Path) -> Iterator[None]:

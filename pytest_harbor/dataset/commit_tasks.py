@@ -37,6 +37,7 @@ class CommitTasks:
 
     Raises:
         DatasetUnreachableError: The repository does not give what it has.
+        RoomError: There is no room for the tasks.
     """
 
     def __init__(self, repository: Repository, paths: Sequence[str], progress: Progress) -> None:
@@ -58,6 +59,7 @@ class CommitTasks:
                 self._files[path] = self._checked(path, tree, in_lfs)
             except DatasetError as error:
                 self._faults[path] = str(error)
+        self._check_room()
         self._fetch_lfs()
 
     def write(self, path: str, folder: Path) -> tuple[str, ...]:
@@ -110,9 +112,7 @@ class CommitTasks:
             if entry.kind == "file" and _is_plain(full := _full(path, inside))
         }
         paths = paths_in_lfs(self._repository, attributes, blobs)
-        small = {
-            oid for path in paths if 0 < self._sizes.get(oid := blobs[path], 0) <= MAX_POINTER
-        }
+        small = {oid for path in paths if 0 < self._sizes.get(oid := blobs[path], 0) <= MAX_POINTER}
         for oid, content in self._read(sorted(small)).items():
             try:
                 if pointer := parse_pointer(content):
@@ -128,9 +128,7 @@ class CommitTasks:
         with closing(self._repository.read(oids)) as contents:
             return {oid: content.read() for oid, content in zip(oids, contents, strict=True)}
 
-    def _checked(
-        self, path: str, tree: Mapping[str, Entry], in_lfs: set[str]
-    ) -> dict[str, Entry]:
+    def _checked(self, path: str, tree: Mapping[str, Entry], in_lfs: set[str]) -> dict[str, Entry]:
         """A task's files and empty folders, links replaced.
 
         Raises:
@@ -171,6 +169,16 @@ class CommitTasks:
     def _is_there(self, entry: Entry) -> bool:
         pointer = self._pointer(entry)
         return pointer is None or self._lfs.has(pointer)
+
+    def _check_room(self) -> None:
+        """See that all tasks have room before anything large is fetched or written."""
+        entries = [one for files in self._files.values() for one in files.values()]
+        pointers = {one for one in map(self._pointer, entries) if one}
+        self._repository.room.check(
+            sum(map(self._size, entries)),
+            f"{len(self._files)} tasks of {self._repository.url}",
+            passing=sum(one.size for one in pointers),
+        )
 
     def _fetch_lfs(self) -> None:
         wanted = {

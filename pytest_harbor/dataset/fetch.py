@@ -15,6 +15,7 @@ from pytest_harbor.dataset.cache import Cache, CachedTask, Progress
 from pytest_harbor.dataset.commit_tasks import CommitTasks
 from pytest_harbor.dataset.digest import task_digest
 from pytest_harbor.dataset.git import Repository, with_commit
+from pytest_harbor.dataset.room import Room, RoomError, size_on_disk
 from pytest_harbor.dataset.source import FolderTask, GitTask, HubTask, TaskSource
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError, TaskFormatError
 
@@ -66,6 +67,7 @@ class Fetcher:
 
         Raises:
             DatasetUnreachableError: Whoever has them does not answer.
+            RoomError: They take more room than they may, or than there is.
         """
         wanted = list(dict.fromkeys(sources))
         found: dict[TaskSource, FetchedTask] = {}
@@ -94,37 +96,57 @@ class Fetcher:
     ) -> None:
         self._progress(f"{label}: {total} tasks, {len(missing)} to download")
         self._label, self._done, self._wanted = label, 0, len(missing)
+        room = self._cache.room()
+        room.used = sum(one.task.size for one in found.values() if one.task)
         of_git = [one for one in missing if isinstance(one, GitTask)]
         of_git.sort(key=lambda one: one.group)
         for _, group in groupby(of_git, key=lambda one: one.group):
-            found |= self._fetch_commit(list(group))
+            found |= self._fetch_commit(list(group), room)
         of_hub = [one for one in missing if isinstance(one, HubTask)]
         if of_hub:
-            found |= self._fetch_packages(of_hub)
+            found |= self._fetch_packages(of_hub, room)
         self._progress(f"{label}: downloaded")
 
-    def _fetch_commit(self, tasks: Sequence[GitTask]) -> dict[TaskSource, FetchedTask]:
+    def _fetch_commit(self, tasks: Sequence[GitTask], room: Room) -> dict[TaskSource, FetchedTask]:
         first = tasks[0]
         self._progress(f"{first.url} at {first.commit[:12]}: {len(tasks)} tasks")
         with self._cache.lock(first.group, self._progress), self._cache.workspace() as place:
-            if all(map(self._cache.find, tasks)):  # another run was quicker
-                return {task: FetchedTask(self._cache.find(task)) for task in tasks}
-            return with_commit(
-                first.url,
-                first.commit,
-                place,
-                lambda repository: self._take(repository, tasks, place),
-            )
+            found = self._there(tasks, room)  # another run was quicker
+            if len(found) < len(tasks):
+                with_commit(
+                    first.url,
+                    first.commit,
+                    place,
+                    lambda repository: self._take(repository, tasks, place, found),
+                    room,
+                )
+            return found
+
+    def _there(
+        self, tasks: Iterable[GitTask | HubTask], room: Room
+    ) -> dict[TaskSource, FetchedTask]:
+        """What is in the cache by now."""
+        found: dict[TaskSource, FetchedTask] = {}
+        for task in tasks:
+            if cached := self._cache.find(task):
+                room.take(cached.size, task.full_name)
+                found[task] = FetchedTask(cached)
+        return found
 
     def _take(
-        self, repository: Repository, tasks: Sequence[GitTask], place: Path
-    ) -> dict[TaskSource, FetchedTask]:
-        commit = CommitTasks(repository, [task.path for task in tasks], self._progress)
-        return {task: self._take_one(commit, task, place) for task in tasks}
+        self,
+        repository: Repository,
+        tasks: Sequence[GitTask],
+        place: Path,
+        found: dict[TaskSource, FetchedTask],
+    ) -> None:
+        """Take tasks out of a commit; what an earlier try has found stays."""
+        missing = [task for task in tasks if task not in found]
+        commit = CommitTasks(repository, [task.path for task in missing], self._progress)
+        for task in missing:
+            found[task] = self._take_one(commit, task, place, repository.room)
 
-    def _take_one(self, commit: CommitTasks, task: GitTask, place: Path) -> FetchedTask:
-        if cached := self._cache.find(task):  # of another run, or of a try that broke off
-            return FetchedTask(cached)
+    def _take_one(self, commit: CommitTasks, task: GitTask, place: Path, room: Room) -> FetchedTask:
         draft = place / task.key
         shutil.rmtree(draft, ignore_errors=True)  # an earlier try broke off in it
         folder = draft / "files" / task.name
@@ -137,42 +159,51 @@ class Fetcher:
             return FetchedTask(None, str(error))
         except (OSError, UnicodeError) as error:
             return FetchedTask(None, f"{task.url} {task.path}: {_name_fault(error)}")
-        return self._kept(task, draft, digest, notes)
+        return self._kept(task, draft, digest, room, notes)
 
-    def _fetch_packages(self, tasks: Sequence[HubTask]) -> dict[TaskSource, FetchedTask]:
+    def _fetch_packages(
+        self, tasks: Sequence[HubTask], room: Room
+    ) -> dict[TaskSource, FetchedTask]:
         hub = self._hub()
 
         def fetch(task: HubTask) -> FetchedTask:
             with self._cache.lock(task.group, self._progress), self._cache.workspace() as place:
-                if cached := self._cache.find(task):
-                    return FetchedTask(cached)
-                return self._fetch_package(hub, task, place)
+                there = self._there([task], room)
+                return there.get(task) or self._fetch_package(hub, task, place, room)
 
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return dict(zip(tasks, pool.map(fetch, tasks), strict=True))
 
-    def _fetch_package(self, hub: Hub, task: HubTask, place: Path) -> FetchedTask:
+    def _fetch_package(self, hub: Hub, task: HubTask, place: Path, room: Room) -> FetchedTask:
         from pytest_harbor.dataset.archive import unpack
 
         what = f"{task.full_name}@{task.digest[:19]}"
         folder = place / task.key / "files" / task.name
         try:
-            archive = hub.download_task(task, place / "dist.tar.gz")
-            unpack(archive, folder, what)
+            archive = hub.download_task(
+                task, place / "dist.tar.gz", lambda size: room.check(size, what)
+            )
+            unpack(archive, folder, what, lambda size: room.check(size, what))
             digest = task_digest(folder)
             if digest != task.digest:
                 raise DatasetError(f"{what}: the Hub gave other content: its digest is {digest}")
-        except DatasetUnreachableError:
+        except (DatasetUnreachableError, RoomError):
             raise
         except (DatasetError, TaskFormatError) as error:
             return FetchedTask(None, str(error))
         except (OSError, UnicodeError) as error:
             return FetchedTask(None, f"{what}: {_name_fault(error)}")
-        return self._kept(task, place / task.key, digest)
+        return self._kept(task, place / task.key, digest, room)
 
     def _kept(
-        self, task: GitTask | HubTask, draft: Path, digest: str, notes: Sequence[str] = ()
+        self,
+        task: GitTask | HubTask,
+        draft: Path,
+        digest: str,
+        room: Room,
+        notes: Sequence[str] = (),
     ) -> FetchedTask:
+        room.take(size_on_disk(draft), task.full_name)
         found = FetchedTask(self._cache.keep(task, draft, digest, notes))
         self._done += 1
         if time.monotonic() - self._told > _TELL_EVERY_SEC:

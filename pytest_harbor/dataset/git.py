@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple, TypeVar
 
 from pytest_harbor.dataset.git_program import GitCommandError, run_git, started
+from pytest_harbor.dataset.room import DEFAULT_MAX_SIZE, Room
 from pytest_harbor.dataset.spec import GitSpec, check_ref, is_commit
 from pytest_harbor.dataset.tree import Entry
 from pytest_harbor.dataset.write import Readable
@@ -77,11 +78,13 @@ class Repository:
         path: Its folder.
         url: Where its objects come from.
         commit: The commit's id.
+        room: What it may take on the disk.
     """
 
     path: Path
     url: str
     commit: str
+    room: Room
 
     def entries(self, path: str = ".", *, deep: bool = True) -> list[TreeEntry]:
         """What lies at a path of the commit; ``deep``: at any depth below it."""
@@ -154,6 +157,7 @@ class Repository:
                 *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head"),
                 *("--recurse-submodules=no", "--filter=blob:none", "--stdin", "origin"),
                 stdin="".join(f"{oid}\n" for oid in sorted(missing)).encode(),
+                watch=lambda: self.room.watch(self.path, self.url),
             )
 
     def _missing(self) -> set[str]:
@@ -176,7 +180,13 @@ class Repository:
         )
 
 
-def with_commit(url: str, commit: str, folder: Path, use: Callable[[Repository], _T]) -> _T:
+def with_commit(
+    url: str,
+    commit: str,
+    folder: Path,
+    use: Callable[[Repository], _T],
+    room: Room | None = None,
+) -> _T:
     """Have a commit fetched and used; the next way is tried where the last did not serve.
 
     The cheapest is first: shallow without blobs, which not all servers know; shallow; whole,
@@ -187,34 +197,44 @@ def with_commit(url: str, commit: str, folder: Path, use: Callable[[Repository],
         commit: Full id of the commit, or of a tag.
         folder: Where temporary folders may be made.
         use: Called with the repository, which is gone afterwards; may be called again.
+        room: What it may take on the disk; None: what a dataset may usually.
 
     Raises:
         DatasetUnreachableError: No way served.
+        RoomError: It is larger than it may be.
     """
     ways: tuple[tuple[tuple[str, ...], str], ...] = (
         (("--filter=blob:none", "--depth=1"), commit),
         (("--depth=1",), commit),
         ((), _EVERYTHING),
     )
+    room = room or Room(DEFAULT_MAX_SIZE, folder)
     failure: GitCommandError | None = None
     for options, wanted in ways:
         try:
             with TemporaryDirectory(prefix="git-", dir=folder) as made:
-                return use(_fetch(url, commit, Path(made), options, wanted))
+                return use(_fetch(url, commit, Path(made), options, wanted, room))
         except GitCommandError as error:
             failure = error
     assert failure is not None
     raise failure
 
 
-def _fetch(url: str, commit: str, path: Path, options: Sequence[str], wanted: str) -> Repository:
+def _fetch(
+    url: str, commit: str, path: Path, options: Sequence[str], wanted: str, room: Room
+) -> Repository:
     run_git(["init", "--quiet", "--bare", "--template=", "."], path, url=url)
     quiet = ("--quiet", "--no-tags", "--recurse-submodules=no")
-    run_git(["fetch", *quiet, *options, "--", "origin", wanted], path, url=url)
+    run_git(
+        ["fetch", *quiet, *options, "--", "origin", wanted],
+        path,
+        url=url,
+        watch=lambda: room.watch(path, url),
+    )
     found = run_git(
         ["rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"], path, url=url
     )
-    return Repository(path, url, found.decode().strip())
+    return Repository(path, url, found.decode().strip(), room)
 
 
 def tree_of(entries: Sequence[TreeEntry], path: str) -> dict[str, Entry]:

@@ -155,7 +155,7 @@ def run_git(
         url: What its remote ``origin`` is.
         stdin: Its input.
         variables: Further ones of its environment.
-        watch: Called again and again while it runs; what it raises ends it.
+        watch: Called again and again while it runs, and after it; what it raises ends it.
 
     Raises:
         GitCommandError: It failed.
@@ -176,10 +176,13 @@ def _communicate(
     given: bytes | None = stdin
     while True:
         try:
-            return process.communicate(given, timeout=_WATCH_EVERY_SEC)
+            said = process.communicate(given, timeout=_WATCH_EVERY_SEC)
         except subprocess.TimeoutExpired:
             given = None  # it has been taken in
             watch()
+        else:
+            watch()
+            return said
 
 
 def _failure(command: str, err: bytes, url: str) -> str:

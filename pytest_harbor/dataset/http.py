@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +53,20 @@ class Http:
                 body += chunk
         return bytes(body)
 
-    def download(self, url: str, path: Path) -> Path:
-        """Write the body of an answer to a file; raises as :meth:`document`."""
+    def download(
+        self, url: str, path: Path, announced: Callable[[int], None] | None = None
+    ) -> Path:
+        """Write the body of an answer to a file; raises as :meth:`document`.
+
+        Args:
+            url: What to get.
+            path: The file.
+            announced: Is told the size that the server announces, before the body is read.
+        """
         with self._answer("GET", url, {}) as answer, path.open("wb") as file:
+            length = answer.headers.get("Content-Length", "")
+            if announced is not None and length.isdigit():
+                announced(int(length))
             for chunk in self._chunks(answer, MAX_ARCHIVE):
                 file.write(chunk)
         return path

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -97,8 +97,10 @@ class Hub:
         description = str(row.get("description") or "")
         return HubDataset(digest, description, tasks, files, tuple(_notes(row, what)))
 
-    def download_task(self, task: HubTask, path: Path) -> Path:
-        """Write a task's archive to a file."""
+    def download_task(
+        self, task: HubTask, path: Path, announced: Callable[[int], None] | None = None
+    ) -> Path:
+        """Write a task's archive to a file; ``announced`` hears its size before it comes."""
         what = f"{task.full_name}@{task.digest}"
         given = {"p_org": task.org, "p_name": task.name, "p_ref": task.digest}
         row = self._ask("POST", "rpc/resolve_task_version", what, json=given)
@@ -106,7 +108,7 @@ class Hub:
             raise DatasetError(f"the Hub has no task {what}")
         if _digest(row.get("content_hash"), what) != task.digest:
             raise DatasetError(f"the Hub gave another version of {what}")
-        return self._http.download(self._stored(row["archive_path"]), path)
+        return self._http.download(self._stored(row["archive_path"]), path, announced)
 
     def download_file(self, storage_path: str) -> bytes:
         """The content of a dataset's own file."""

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from pytest_harbor.dataset import git
 from pytest_harbor.dataset.http import Http
 from pytest_harbor.dataset.registry_file import REGISTRY_FILE
+from pytest_harbor.dataset.room import Room
 from pytest_harbor.dataset.spec import GitSpec, is_git, parse_git, refuse_account
 from pytest_harbor.errors import DatasetError
 
@@ -81,12 +82,13 @@ def parse_place(text: str | None, base: Path) -> RegistryPlace:
     return RegistryPlace("file", os.path.abspath(base / Path(text).expanduser()))
 
 
-def read_place(place: RegistryPlace, workspace: Path) -> RegistryReading:
+def read_place(place: RegistryPlace, workspace: Path, room: Room | None = None) -> RegistryReading:
     """Read a registry.
 
     Args:
         place: Where it is.
         workspace: Folder for temporary files.
+        room: What its repository may take there.
 
     Raises:
         DatasetUnreachableError: Whoever has it does not answer.
@@ -98,7 +100,7 @@ def read_place(place: RegistryPlace, workspace: Path) -> RegistryReading:
         case "url":
             return RegistryReading(Http().document("GET", place.text), place.text)
         case "git":
-            return _read_from_git(parse_git(place.text), workspace)
+            return _read_from_git(parse_git(place.text), workspace, room)
 
 
 def _read_file(path: Path) -> RegistryReading:
@@ -110,7 +112,7 @@ def _read_file(path: Path) -> RegistryReading:
         raise DatasetError(f"--harbor-registry: {path}: {error.strerror}") from None
 
 
-def _read_from_git(spec: GitSpec, workspace: Path) -> RegistryReading:
+def _read_from_git(spec: GitSpec, workspace: Path, room: Room | None) -> RegistryReading:
     commit = git.resolve(spec)
     folder = spec.folder or "."
     path = folder if folder.endswith(".json") else f"{folder}/{REGISTRY_FILE}".removeprefix("./")
@@ -122,4 +124,4 @@ def _read_from_git(spec: GitSpec, workspace: Path) -> RegistryReading:
             raise DatasetError(f"{shown}: no such file at {repository.commit[:12]}")
         return RegistryReading(text, shown, repository=spec, commit=repository.commit)
 
-    return git.with_commit(spec.url, commit, workspace, read)
+    return git.with_commit(spec.url, commit, workspace, read, room)

@@ -126,7 +126,7 @@ class Resolver:
 
     def _of_registry(self, spec: RegistrySpec, asked: str) -> Dataset:
         with self.cache.workspace() as place:
-            reading = read_place(self.registry, place)
+            reading = read_place(self.registry, place, self.cache.room(place))
         found = choose(
             read_registry(reading.text, reading.shown), spec.name, spec.version, reading.shown
         )
@@ -159,7 +159,11 @@ class Resolver:
         commit = git.resolve(spec)
         with self.cache.workspace() as place:
             found = git.with_commit(
-                spec.url, commit, place, lambda repository: find_tasks(repository, spec)
+                spec.url,
+                commit,
+                place,
+                lambda repository: find_tasks(repository, spec),
+                self.cache.room(place),
             )
         if found.registry is not None:
             return self._of_its_registry(spec, found, asked)

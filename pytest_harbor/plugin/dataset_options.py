@@ -34,6 +34,18 @@ def registry_place(text: str) -> str:
     return _checked(non_empty(text), lambda place: parse_place(place, Path()))
 
 
+def max_size(text: str) -> int:
+    """Check a size; in bytes."""
+    from pytest_harbor.dataset.room import parse_size
+
+    try:
+        return parse_size(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"expected a size such as 50G, 1.5T or 800M, got {text!r}"
+        ) from None
+
+
 def _checked(text: str, check: Callable[[str], object]) -> str:
     from pytest_harbor.errors import DatasetError
 
@@ -71,6 +83,14 @@ ROWS: tuple[tuple[Any, ...], ...] = (
         "URL",
     ),
     (
+        "--harbor-dataset-max-size",
+        "The most that a dataset's tasks may take on the disk, as 50G or 1.5T; a download that "
+        "would take more ends the run before its first trial (default: 50G)",
+        max_size,
+        "string",
+        "SIZE",
+    ),
+    (
         "--harbor-locked",
         "Run what an earlier job ran, with its datasets' tasks as they were pinned then; a run "
         "that is not the same ends before its first trial and says what differs",
@@ -102,6 +122,7 @@ class DatasetSettings(NamedTuple):
         base: Folder from which a dataset's relative path counts.
         registry_base: The same of the registry's.
         locked: Folder of the job that this run is to be the same as.
+        max_size: The most that one dataset may take on the disk, in bytes; None: the usual.
     """
 
     asked: tuple[str, ...] = ()
@@ -112,6 +133,7 @@ class DatasetSettings(NamedTuple):
     base: Path = Path()
     registry_base: Path = Path()
     locked: Path | None = None
+    max_size: int | None = None
 
 
 def dataset_settings(config: pytest.Config, value: Mapping[str, Any]) -> DatasetSettings:
@@ -125,6 +147,7 @@ def dataset_settings(config: pytest.Config, value: Mapping[str, Any]) -> Dataset
         _base(config, "harbor_dataset") if value["dataset"] else Path(),
         _base(config, "harbor_registry") if value["registry"] else Path(),
         absolute_path(config, "harbor_locked", value["locked"]) if value["locked"] else None,
+        value["dataset_max_size"],
     )
 
 

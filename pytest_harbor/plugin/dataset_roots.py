@@ -171,10 +171,11 @@ class DatasetRoots:
 
     def _prepare(self) -> None:
         from pytest_harbor.dataset.cache import Cache
+        from pytest_harbor.dataset.room import DEFAULT_MAX_SIZE
         from pytest_harbor.plugin.dataset_select import named_parts
 
         wanted = settings(self._config).datasets
-        cache = Cache()
+        cache = Cache(max_size=wanted.max_size or DEFAULT_MAX_SIZE)
         self._held.enter_context(cache.in_use())
         self.datasets = _resolved(self._config, cache, self._tell)
         named = named_parts(self._config.args, self.datasets)

@@ -295,3 +295,18 @@ def test_a_job_of_a_dataset_is_gone_on_with(project, bench, cache, pytester, cha
         result.stdout.fnmatch_lines(["*changed since * ran: *hello. *"])
     else:
         result.assert_outcomes(passed=1)
+
+
+def test_how_much_a_dataset_may_take_can_be_said(project, bench, cache):
+    run = project.run(*BENCH, "--harbor-dataset-max-size=1K", "--collect-only")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["*--harbor-dataset: *a dataset may take 1 KiB. Choose fewer*"])
+    project.pytester.makeini("[pytest]\nharbor_dataset_max_size = 1K\n")
+    assert project.run(*BENCH, "--collect-only").ret == pytest.ExitCode.USAGE_ERROR
+    assert project.ids(*BENCH, "--harbor-dataset-max-size=1M") == [HELLO, OTHER]
+
+
+def test_a_size_that_is_none_is_told(project, bench):
+    run = project.run(*BENCH, "--harbor-dataset-max-size=fifty", "--collect-only")
+    assert run.ret == pytest.ExitCode.USAGE_ERROR
+    run.stderr.fnmatch_lines(["*expected a size such as 50G, 1.5T or 800M, got 'fifty'*"])
