@@ -107,6 +107,19 @@ class Limited(Slow):
         raise ApiRateLimitError("the provider said 429")
 
 
+class Claims(BaseInstalledAgent):
+    capabilities = AgentCapabilities()
+
+    @staticmethod
+    def name(): return "claims"
+
+    async def install(self, environment): pass
+
+    async def run(self, instruction, environment, context):
+        command = "echo ok > /app/out.txt; echo 'HTTP 429 Too Many Requests'; exit 1"
+        await self.exec_as_agent(environment, command=command)
+
+
 CALL = """
 base=${OPENAI_BASE_URL#http://}; address=${base%%/*}
 body='{"model": "m", "messages": [{"role": "user", "content": "hi"}]}'
@@ -258,6 +271,22 @@ def test_its_word_that_the_provider_failed_counts(run_tasks, make_task, own) -> 
     result = ran.one()
     assert result["exception_info"]["exception_type"] == "ApiRateLimitError"
     assert result["pytest_harbor"]["category"] == "agent"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize(("kind", "tries"), [("Limited", 2), ("Claims", 1)])
+def test_what_a_command_printed_is_no_reason_for_another_try_of_work(
+    run_tasks, make_task, own, kind, tries
+) -> None:
+    make_task()
+    ran = run_tasks(
+        f"--harbor-agent=harbor:own_harbor:{kind}",
+        "--harbor-retries=1",
+        "--harbor-retry-wait=ApiRateLimitError=0",
+    )
+    result = ran.one()
+    assert result["exception_info"]["exception_type"] == "ApiRateLimitError"
+    assert len(result["pytest_harbor"].get("tries", [])) == tries - 1
 
 
 @pytest.mark.docker

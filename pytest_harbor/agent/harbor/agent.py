@@ -167,15 +167,22 @@ class HarborAgent(Agent):
             try:
                 yield self._box
             except HarborExitCodeError as error:
-                raise _named(error) from error
+                raise _named(error, is_claimed=self._is_installed) from error
 
 
-def _named(error: Exception) -> AgentFault:
-    """The fault that an exception of Harbor's stands for."""
+def _named(error: Exception, *, is_claimed: bool) -> AgentFault:
+    """The fault that an exception of Harbor's stands for.
+
+    Args:
+        error: The exception.
+        is_claimed: Harbor read it from what a command in the environment printed.
+    """
     name = type(error).__name__
-    if is_unable_name(name):
-        return named_fault(name, f"the agent could not work, which is not its skill: {error}")
-    return NonZeroAgentExitCodeError(str(error))
+    if not is_unable_name(name):
+        return NonZeroAgentExitCodeError(str(error))
+    fault = named_fault(name, f"the agent could not work, which is not its skill: {error}")
+    fault.is_claimed = is_claimed
+    return fault
 
 
 def _take_over(told: HarborContext, context: AgentContext) -> None:
