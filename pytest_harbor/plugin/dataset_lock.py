@@ -135,8 +135,8 @@ class LockKeeper:
         current = job_in_use(self._config)
         if current is None:
             return []
-        from pytest_harbor.trial.lock import LOCK_FILE, lock_json, trials_of
-        from pytest_harbor.trial.record import write_json
+        from pytest_harbor.trial.lock import lock_json, trials_of
+        from pytest_harbor.trial.record import LOCK_FILE, write_json
 
         trials = trials_of(current.path)
         with suppress(OSError):  # a full disk must not end the run

@@ -157,6 +157,7 @@ def counted(trial: Mapping[str, Any], name: str) -> dict[str, Any]:
             "cost_usd": trial.get("cost_usd"),
         },
         "fault": trial.get("fault"),
+        "faults": [one for one in str(trial.get("faults") or "").split(", ") if one],
         "untrusted": bool(trial.get("untrusted")),
     }
 

@@ -160,8 +160,11 @@ class TrialResult(Work):
             ("dataset", self.origin.dataset if self.origin else None),
             ("dataset.label", self.origin.label if self.origin else None),
         ]
-        if first := next((fault for work in self.works for fault in work.faults), None):
-            pairs.append(("fault", first.type))
+        faults = list(dict.fromkeys(work.faults[0].type for work in self.works if work.faults))
+        if faults:
+            pairs.append(("fault", faults[0]))
+        if len(faults) > 1:
+            pairs.append(("faults", ", ".join(faults)))
         if self.untrusted:
             pairs.append(("untrusted", 1))
         if self.regraded:

@@ -11,11 +11,11 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.result.reward import as_float
+from pytest_harbor.result.reward import as_float, shown
 from pytest_harbor.result.trial import model_parts
 from pytest_harbor.trial.record import write_json
 
@@ -28,7 +28,7 @@ def job_name(run_id: str, now: datetime | None = None) -> str:
 
 
 class JobRecord:
-    """Writes ``config.json`` and ``result.json`` of a job.
+    """Writes ``config.json``, ``result.json`` and ``job.log`` of a job.
 
     Every process of a run begins them where they are missing; one counts trials.
     """
@@ -55,6 +55,7 @@ class JobRecord:
             self._write_file("config.json", self._config)
         if not (self.path / "result.json").exists():
             self._write(running=1, pending=max(expected - 1, 0))
+            self._note(f"{self.path.name} begins: {expected} trials")
 
     def go_on(self, trials: Mapping[str, Mapping[str, Any]], expected: int, total: int) -> None:
         """Take up a job that ended early; its id and start stay.
@@ -69,6 +70,7 @@ class JobRecord:
         self._trials, self._total = dict(trials), total
         self._write_file("config.json", self._config)
         self._write(pending=expected)
+        self._note(f"{self.path.name} goes on: {expected} of {total} trials are run")
 
     def add(
         self, key: str, trial: Mapping[str, Any], *, running: int = 0, pending: int = 0
@@ -78,7 +80,7 @@ class JobRecord:
         Args:
             key: Names the trial.
             trial: ``agent``, ``model``, ``category``, ``rewards``, ``name``, ``usage``,
-                ``fault``, ``untrusted``; plain values.
+                ``fault``, ``faults``, ``untrusted``; plain values.
             running: How many others run now.
             pending: How many have not begun.
         """
@@ -87,6 +89,7 @@ class JobRecord:
             self._write_file("config.json", self._config)
         self._retries += key in self._trials
         self._trials[key] = trial
+        self._note(_line(key, trial))
         # Rewriting for each of thousands of short trials would cost more than the trials.
         if time.monotonic() - self._written > _REWRITE_EVERY_SEC:
             self._write(running=running, pending=pending)
@@ -101,6 +104,9 @@ class JobRecord:
         self._take_over()
         if self._trials or self.is_begun:
             self._write(cancelled=cancelled, pending=pending, ended=not (cancelled or pending))
+            still = {"cut off": cancelled, "not begun": pending}
+            told = "".join(f", {number} {what}" for what, number in still.items() if number)
+            self._note(f"{self.path.name} ends: {len(self._trials)} trials with a result{told}")
 
     def _take_over(self) -> None:
         """Go on with what another process, or this one, has begun."""
@@ -142,6 +148,22 @@ class JobRecord:
             self.path.mkdir(parents=True, exist_ok=True)
             write_json(self.path / name, content)
 
+    def _note(self, text: str) -> None:
+        """Add a line to ``job.log``."""
+        with contextlib.suppress(OSError):
+            self.path.mkdir(parents=True, exist_ok=True)
+            with (self.path / "job.log").open("ab") as file:
+                line = f"{datetime.now(UTC).isoformat()} {text}\n"
+                file.write(line.encode("utf-8", "backslashreplace"))
+
+
+def _line(key: str, trial: Mapping[str, Any]) -> str:
+    """What came of a trial, in one line."""
+    rewards = "".join(f" {name}={shown(value)}" for name, value in trial["rewards"].items())
+    fault = f" ({trial['fault']})" if trial.get("fault") else ""
+    parts = f"{trial['name']}: {key}: {trial['category']}{rewards}{fault}"
+    return " ".join(parts.split())
+
 
 def job_stats(trials: Iterable[Mapping[str, Any]], *, retries: int = 0) -> dict[str, Any]:
     """The ``stats`` of a job's ``result.json``."""
@@ -179,23 +201,33 @@ def _total(trials: Iterable[Mapping[str, Any]], name: str) -> float | None:
 
 def _group_stats(trials: list[Mapping[str, Any]]) -> dict[str, Any]:
     valid = [trial for trial in trials if trial["category"] == "reward"]
-    rewards: dict[str, dict[str, list[str]]] = {}
+    rewards: dict[str, dict[float, tuple[float, list[str]]]] = {}
     faults: dict[str, list[str]] = {}
     for trial in valid:
-        for key in trial["rewards"]:
-            value = str(_counted(trial, key))
-            rewards.setdefault(key, {}).setdefault(value, []).append(trial["name"])
+        for key, value in trial["rewards"].items():
+            counted = _counted(trial, key)
+            # Whole numbers are written as the verifier wrote them; 1 and 1.0 are one value.
+            label = value if isinstance(value, int) and value == counted else counted
+            rewards.setdefault(key, {}).setdefault(counted, (label, []))[1].append(trial["name"])
     for trial in trials:
-        if trial.get("fault"):
-            faults.setdefault(trial["fault"], []).append(trial["name"])
+        for fault in _faults(trial):
+            faults.setdefault(fault, []).append(trial["name"])
     return {
         "n_trials": len(valid),
-        "n_errors": sum(len(names) for names in faults.values()),
+        "n_errors": sum(1 for trial in trials if trial.get("fault")),
         "metrics": [_means(valid)] if valid else [],
         "pass_at_k": {},
-        "reward_stats": rewards,
+        "reward_stats": {
+            key: {str(label): names for label, names in values.values()}
+            for key, values in rewards.items()
+        },
         "exception_stats": faults,
     }
+
+
+def _faults(trial: Mapping[str, Any]) -> list[str]:
+    """The first error of the trial and of each of its steps, each name once, as in Harbor."""
+    return trial.get("faults") or [fault for fault in [trial.get("fault")] if fault]
 
 
 def _means(trials: list[Mapping[str, Any]]) -> dict[str, float]:

@@ -18,6 +18,16 @@ class Multipliers:
     none: bool = False
     """No limit at all, whatever the task says."""
 
+    def as_json(self) -> dict[str, float]:
+        """The factors of single phases, by Harbor's names, where they are not the general one."""
+        own = {
+            "agent_timeout_multiplier": self.agent,
+            "verifier_timeout_multiplier": self.verifier,
+            "agent_setup_timeout_multiplier": self.setup,
+            "environment_build_timeout_multiplier": self.build,
+        }
+        return {name: x for name, x in own.items() if x is not None and x != self.every}
+
     def scaled(self, base: float | None, own: float | None) -> float | None:
         """A limit in seconds; None: no limit.
 

@@ -1,4 +1,6 @@
-"""``lock.json`` of a job: what it ran, to the last digest, and what another run has otherwise.
+"""``lock.json`` of a job and of a trial: what it ran, to the last digest.
+
+What another run has otherwise is told from a job's.
 
 The form is Harbor's (``format/rewards-and-results.md``, section 9); what is ours alone
 stands under ``pytest_harbor``.
@@ -15,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harbor.errors import OptionError
+from pytest_harbor.trial.record import LOCK_FILE
 
-LOCK_FILE = "lock.json"
 _SCHEMA = 3
 _SHOWN = 10
 
@@ -100,7 +102,8 @@ def lock_json(
 
     Args:
         conditions: Of the run.
-        trials: Each trial's ``config.json``, with ``agent_version`` and ``images`` of its result.
+        trials: Each trial's ``config.json``, with its ``lock`` and the ``agent_version`` and
+            ``images`` of its result.
         workers: How many trials run at a time.
     """
     return {
@@ -109,7 +112,7 @@ def lock_json(
         "harbor": {},
         "n_concurrent_trials": workers,
         "retry": _harbor_retry(conditions.retry or {}),
-        "trials": [_trial(trial, conditions) for trial in trials if _digest(trial)],
+        "trials": [lock for trial in trials if (lock := _locked(trial))],
         "pytest_harbor": {
             **conditions.as_json(),
             "seen": {
@@ -133,33 +136,60 @@ def _harbor_retry(retry: Mapping[str, Any]) -> dict[str, Any]:
     return {theirs: retry[ours] for ours, theirs in names.items() if retry.get(ours)}
 
 
+def _locked(trial: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A trial's own lock; of one that wrote none, as its files have it."""
+    name, task_id = trial.get("task_name"), trial.get("task_id")
+    return trial.get("lock") or trial_lock(trial, task_name=name, task_id=task_id)
+
+
 def _digest(trial: Mapping[str, Any]) -> str:
     return str(trial.get("task_digest") or "")
 
 
-def _trial(trial: Mapping[str, Any], conditions: Conditions) -> dict[str, Any]:
-    """Harbor's lock of one trial."""
-    options = conditions.options
-    task = trial.get("task", {})
-    task_id = trial.get("task_id") or {}
+def trial_lock(
+    config: Mapping[str, Any],
+    *,
+    task_name: str | None = None,
+    version: str | None = None,
+    task_id: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> dict[str, Any]:
+    """Harbor's lock of one trial: its inputs, settled; empty where the task has no digest.
+
+    Args:
+        config: The content of its ``config.json``.
+        task_name: The task's name.
+        version: The task's own version.
+        task_id: Where the task came from, in Harbor's form.
+        mode: Where it is graded, ``shared`` or ``separate``; None for a task with steps.
+    """
+    if not (digest := _digest(config)):
+        return {}
+    task, task_id = config.get("task", {}), task_id or {}
     kinds = {"git_url": "git", "org": "package"}
     kind = next((kind for key, kind in kinds.items() if key in task_id), "local")
     path = task_id.get("path") if kind == "git" else task.get("path")
-    agent = trial.get("agent", {})
+    agent = config.get("agent", {})
     return {
         "schema_version": 2,
         "task": {
-            "name": trial.get("task_name") or Path(str(path)).name,
+            "name": task_name or Path(str(path)).name,
+            **({"version": version} if version else {}),
             "type": kind,
-            "digest": _digest(trial),
+            "digest": digest,
             **({"path": path} if kind != "package" else {}),
             **({"source": task["source"]} if task.get("source") else {}),
             **{key: task_id[key] for key in ("git_url", "git_commit_id") if key in task_id},
         },
-        "timeout_multiplier": options.get("timeout_multiplier", 1.0),
-        "agent": {"name": agent.get("name"), "model_name": agent.get("model_name")},
-        "environment": {"type": "docker"},
-        "verifier": {},
+        "timeout_multiplier": config.get("timeout_multiplier", 1.0),
+        **{name: x for name, x in config.items() if name.endswith("_timeout_multiplier")},
+        "agent": {
+            "name": agent.get("name"),
+            "model_name": agent.get("model_name"),
+            **({"env": agent["env"]} if agent.get("env") else {}),
+        },
+        "environment": dict(config.get("environment", {"type": "docker"})),
+        "verifier": {"environment_mode": mode} if mode else {},
     }
 
 
@@ -169,18 +199,24 @@ def trials_of(job: Path) -> list[dict[str, Any]]:
     for path in sorted(job.glob("*/config.json")):
         with suppress(OSError, ValueError, TypeError, AttributeError):
             config = json.loads(path.read_text(encoding="utf-8"))
-            result: dict[str, Any] = {}
-            with suppress(OSError, ValueError):
-                result = json.loads((path.parent / "result.json").read_text(encoding="utf-8"))
+            result, lock = (_read(path.parent / name) for name in ("result.json", LOCK_FILE))
             own = result.get("pytest_harbor") or {}
             found.append({
                 **config,
+                "lock": lock,
                 "task_name": result.get("task_name"),
                 "task_id": result.get("task_id"),
                 "agent_version": (result.get("agent_info") or {}).get("version"),
                 "images": own.get("boxes") or [],
             })  # fmt: skip
     return found
+
+
+def _read(path: Path) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def differences(lock: JobLock, now: Conditions) -> list[str]:

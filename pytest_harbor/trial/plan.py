@@ -24,6 +24,7 @@ from pytest_harbor.task.template import (
 )
 from pytest_harbor.trial.identity import identity
 from pytest_harbor.trial.limits import Multipliers
+from pytest_harbor.trial.lock import trial_lock
 from pytest_harbor.trial.model_access import ModelAccess, model_access
 from pytest_harbor.trial.network_plan import NetworkPlan, WorkNetwork
 from pytest_harbor.trial.record import TrialRecord
@@ -187,6 +188,7 @@ class TrialPlan:
             "trial_name": record.name,
             "trials_dir": str(record.path.parent),
             "timeout_multiplier": options.multipliers.every,
+            **options.multipliers.as_json(),
             "agent": {
                 "name": self.agent_name,
                 "model_name": self.model,
@@ -201,6 +203,22 @@ class TrialPlan:
             "network": self.network.as_json(),
             **identity(self.task.path, options.run_id, labels or {}),
         }
+
+    def lock_json(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """The content of the trial's ``lock.json``.
+
+        Args:
+            config: The content of its ``config.json``.
+        """
+        task = self.task
+        separate = any(work.box for work in self.works)
+        return trial_lock(
+            config,
+            task_name=task.name,
+            version=task.config.task.version if task.config.task else None,
+            task_id=task.origin.task_id if task.origin else None,
+            mode=None if task.steps else "separate" if separate else "shared",
+        )
 
     def _task_json(self) -> dict[str, Any]:
         origin = self.task.origin

@@ -27,6 +27,8 @@ from pytest_harbor.trial.status import FOLDER, TrialStatus
 
 ASIDE = ".set-aside"
 """Folder of a job for the trials that another run took the place of; readers pass it by."""
+LOCK_FILE = "lock.json"
+"""What a job, or a trial, ran, to the last digest."""
 OUTCOME_FILE = "outcome.json"
 """What pytest heard of a trial, in the trial's folder."""
 
@@ -154,9 +156,11 @@ class TrialRecord:
         with (self.path / "trial.log").open("ab") as file:
             file.write(line.encode("utf-8", "backslashreplace"))
 
-    def write_config(self, config: Mapping[str, Any]) -> None:
-        """Write ``config.json``."""
+    def write_inputs(self, config: Mapping[str, Any], lock: Mapping[str, Any]) -> None:
+        """Write ``config.json``, and ``lock.json`` where there is something to say in it."""
         write_json(self.path / "config.json", config, self.redactor)
+        if lock:
+            write_json(self.path / LOCK_FILE, lock, self.redactor)
 
     def write_outcome(
         self, properties: Iterable[tuple[str, str | int | float]], passed: bool, text: str

@@ -95,7 +95,7 @@ class Trial:
         )
         self._trust = Trust(plan, record)
         self._network = NetworkSwitch(plan, record, self.result.refusals)
-        record.write_config(self.config)
+        record.write_inputs(self.config, plan.lock_json(self.config))
 
     # -- phases ---------------------------------------------------------------------
 

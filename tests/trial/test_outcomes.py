@@ -158,14 +158,19 @@ def test_files_of_a_job(make_task, run_tasks, pytester):
     (job,) = pytester.path.glob("jobs/*")
     assert {path.name for path in job.iterdir()} == {
         "config.json",
+        "job.log",
         "lock.json",
         "result.json",
         ran.folder().name,
     }
     stats = json.loads((job / "result.json").read_text())["stats"]
     assert stats["evals"]["oracle__adhoc"]["metrics"] == [{"mean": 1.0}]
+    # Harbor wants a job's lock to have each trial's own, word for word.
+    locks = [json.loads((folder / "lock.json").read_text()) for folder in (job, ran.folder())]
+    assert locks[0]["trials"] == [locks[1]]
     assert {path.name for path in ran.folder().iterdir()} >= {
         "config.json",
+        "lock.json",
         "result.json",
         "trial.log",
         "agent",

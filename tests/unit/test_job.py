@@ -39,7 +39,7 @@ def test_an_invalid_reward_is_left_out_and_never_a_zero() -> None:
         "n_errors": 2,
         "metrics": [{"mean": 2 / 3}],
         "pass_at_k": {},
-        "reward_stats": {"reward": {"1.0": ["a__x", "b__y"], "0.0": ["a__z"]}},
+        "reward_stats": {"reward": {"1.0": ["a__x", "b__y"], "0": ["a__z"]}},
         "exception_stats": {
             "HealthcheckError": ["b__w"],
             "AgentAuthenticationError": ["b__v"],
@@ -73,7 +73,7 @@ def test_a_reward_that_is_not_trusted_raises_no_mean() -> None:
     stats = job_stats(trials)
     (found,) = stats["evals"].values()
     assert found["metrics"] == [{"reward": 0.5, "style": 0}]
-    assert found["reward_stats"]["reward"] == {"0.0": ["a__x"], "1.0": ["a__y"]}
+    assert found["reward_stats"]["reward"] == {"0.0": ["a__x"], "1": ["a__y"]}
     assert found["n_trials"] == 2
     assert stats["pytest_harbor"]["untrusted"] == ["a__x"]
 
@@ -82,6 +82,26 @@ def test_a_fault_beside_a_valid_reward_is_counted_too() -> None:
     stats = job_stats([trial(fault="AgentTimeoutError")])
     assert (stats["n_completed_trials"], stats["n_errored_trials"]) == (1, 1)
     assert stats["evals"]["oracle__adhoc"]["n_trials"] == 1
+
+
+def test_rewards_are_listed_by_value_as_it_was_written_first() -> None:
+    values = {"a__x": 1, "a__y": 1.0, "a__z": 0.0, "a__v": 0, "a__w": -1, "a__u": 0.25}
+    found = group(*(trial(name, rewards={"style": value}) for name, value in values.items()))
+    assert found["reward_stats"]["style"] == {
+        "1": ["a__x", "a__y"],
+        "0.0": ["a__z", "a__v"],
+        "-1": ["a__w"],
+        "0.25": ["a__u"],
+    }
+
+
+def test_a_trial_whose_steps_broke_differently_is_one_trial_with_errors_of_both_names() -> None:
+    both = ["AgentTimeoutError", "RewardFileNotFoundError"]
+    stats = job_stats([trial(fault=both[0], faults=both), trial("b__y", fault=both[0], faults=[])])
+    assert stats["n_errored_trials"] == 2
+    found = stats["evals"]["oracle__adhoc"]
+    assert found["n_errors"] == 2
+    assert found["exception_stats"] == {both[0]: ["a__1", "b__y"], both[1]: ["a__1"]}
 
 
 @pytest.mark.parametrize(
@@ -144,7 +164,25 @@ def test_the_files_are_there_from_the_first_trial_on(tmp_path: Path) -> None:
     )
     assert started.tzinfo is None
     assert started <= finished
-    assert sorted(path.name for path in folder.iterdir()) == ["config.json", "result.json"]
+    files = sorted(path.name for path in folder.iterdir())
+    assert files == ["config.json", "job.log", "result.json"]
+
+
+def test_the_log_has_a_line_for_each_trial_and_for_the_jobs_begin_and_end(tmp_path: Path) -> None:
+    record = JobRecord(tmp_path, {})
+    record.begin(3)
+    record.add("t::oracle", trial(rewards={"reward": 1, "size": 10**5000}))
+    record.add("u\n::nop", trial("b__2", "task", fault="VerifierTimeoutError"))
+    record.finish(pending=1)
+    lines = (tmp_path / "job.log").read_text().splitlines()
+    times, said = zip(*(line.split(" ", 1) for line in lines), strict=True)
+    assert all(datetime.fromisoformat(time).tzinfo for time in times)
+    assert said == (
+        f"{tmp_path.name} begins: 3 trials",
+        "a__1: t::oracle: reward reward=1 size=inf",
+        "b__2: u ::nop: task (VerifierTimeoutError)",
+        f"{tmp_path.name} ends: 2 trials with a result, 1 not begun",
+    )
 
 
 COUNTS = ("n_completed_trials", "n_running_trials", "n_pending_trials", "n_cancelled_trials")

@@ -263,3 +263,47 @@ def test_tools_of_a_task_are_nothing_to_refuse_it_for(plan: Any) -> None:
 def test_without_a_solution_the_oracle_has_nothing_to_run(plan: Any) -> None:
     with pytest.raises(UnsupportedError, match=r"no solution/solve\.sh"):
         plan(OracleAgent(), remove=("solution",))
+
+
+# --- the lock
+
+
+@pytest.mark.parametrize(
+    ("task", "mode"),
+    [
+        ({}, {"environment_mode": "shared"}),
+        ({"toml": "[verifier.environment]\n"}, {"environment_mode": "separate"}),
+    ],
+)
+def test_a_trials_lock_has_what_harbor_holds_against_another_trial(
+    plan: Any, tmp_path: Path, task: dict[str, Any], mode: dict[str, str]
+) -> None:
+    factors = Multipliers(every=2.0, agent=2.0, verifier=0.5, build=3.0)
+    settled = plan(options={"multipliers": factors, "agent_env": {"TOKEN": "s3cret"}}, **task)
+    record = TrialRecord(tmp_path / "job", "t", settled.redactor)
+    config = settled.config_json(record)
+    digest = config["task_digest"]
+    assert settled.lock_json(config) == {
+        "schema_version": 2,
+        "task": {
+            "name": settled.task.name,
+            "type": "local",
+            "digest": digest,
+            "path": str(settled.task.path),
+        },
+        "timeout_multiplier": 2.0,
+        "verifier_timeout_multiplier": 0.5,
+        "environment_build_timeout_multiplier": 3.0,
+        "agent": {"name": "nop", "model_name": None, "env": {"TOKEN": "${TOKEN}"}},
+        "environment": {"type": "docker", "force_build": False},
+        "verifier": mode,
+    }
+    assert digest.startswith("sha256:")
+    assert settled.lock_json({**config, "task_digest": ""}) == {}
+
+
+def test_a_lock_has_the_tasks_own_version(plan: Any, tmp_path: Path) -> None:
+    settled = plan(toml="[task]\nname = 'acme/hello'\nversion = '1.2.0'\n")
+    config = settled.config_json(TrialRecord(tmp_path / "job", "t", settled.redactor))
+    task = settled.lock_json(config)["task"]
+    assert (task["name"], task["version"]) == ("acme/hello", "1.2.0")

@@ -130,10 +130,11 @@ def test_all_faults_are_in_one_file_and_the_result(record: TrialRecord) -> None:
 
 
 def test_without_faults_there_is_no_exception_file(record: TrialRecord) -> None:
-    record.write_config({"id": record.id})
+    record.write_inputs({"id": record.id}, {})
     record.write_result(result(record), {})
     assert not (record.path / "exception.txt").exists()
     assert json.loads((record.path / "config.json").read_text()) == {"id": record.id}
+    assert not (record.path / "lock.json").exists()
 
 
 # --- whole or not at all

@@ -118,6 +118,18 @@ def stepped() -> TrialResult:
     )
 
 
+def test_errors_of_other_steps_have_a_property_of_their_own() -> None:
+    trial = stepped()
+    found = dict(trial.properties())
+    assert found["fault"] == "RewardFileNotFoundError"
+    assert "faults" not in found
+    trial.steps[0].faults.append(Fault("agent", "AgentTimeoutError", "too long", "", after(3)))
+    trial.steps[1].faults.append(Fault("verifier", "OSError", "not the step's first", "", after(9)))
+    found = dict(trial.properties())
+    assert found["fault"] == "AgentTimeoutError"
+    assert found["faults"] == "AgentTimeoutError, RewardFileNotFoundError"
+
+
 CASES = {"trial": graded, "trial-steps": stepped, "trial-begun": result}
 
 
