@@ -33,6 +33,7 @@
         │   └── AgentUnableError       credentials, quota, outage: category "agent"
         └── VerifierFault          no valid verdict: category "task"
             ├── CollectHookError       under --harbor-strict-collect alone
+            ├── VerifierCrashError
             ├── VerifierTimeoutError
             ├── RewardFileNotFoundError
             ├── RewardFileEmptyError
@@ -256,6 +257,10 @@ class VerifierFault(TrialError):
 
 class CollectHookError(VerifierFault):
     """A collect hook of the task failed, and the run asked for that to count."""
+
+
+class VerifierCrashError(VerifierFault):
+    """The verifier's own code raised something that it should not have."""
 
 
 class VerifierTimeoutError(VerifierFault, TimeoutError):

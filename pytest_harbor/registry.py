@@ -160,7 +160,14 @@ def make_verifier(
             f"--harbor-verifier={name}: {error}; it takes {kind.__name__}{signature}; its"
             " arguments come from --harbor-verifier-kwarg"
         ) from None
-    made: Verifier = kind(**(kwargs or {}))
+    try:
+        made: Verifier = kind(**(kwargs or {}))
+    except OptionError as error:
+        raise OptionError(f"--harbor-verifier={name}: {error}") from None
+    except Exception as error:
+        raise OptionError(
+            f"--harbor-verifier={name}: {kind.__name__} cannot be made: {_in_words(error)}"
+        ) from error
     return made
 
 

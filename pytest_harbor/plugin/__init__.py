@@ -69,6 +69,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None
 def pytest_configure(config: pytest.Config) -> None:
     """Check the options, name our marker, and point arguments at tasks, not into them."""
     options.settings(config)
+    defaults.check_verifier(config)
     config.addinivalue_line("markers", labels.MARKER)
     resume.begin(config)
     guard.rewrite_args(config)

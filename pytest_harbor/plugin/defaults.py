@@ -40,6 +40,25 @@ def pytest_harbor_make_environment(request: EnvironmentRequest) -> Environment:
     return environment
 
 
+def check_verifier(config: pytest.Config) -> None:
+    """See that the verifier that the run names can be had, before any agent works for it.
+
+    Raises:
+        pytest.UsageError: It cannot.
+    """
+    from pytest_harbor.errors import OptionError
+
+    wanted = settings(config).benchmark
+    if wanted.verifier and not hasattr(config, "workerinput"):
+        from pytest_harbor.registry import make_verifier
+
+        root = config.invocation_params.dir
+        try:
+            make_verifier(wanted.verifier, kwargs=wanted.verifier_kwargs, import_root=root)
+        except OptionError as error:
+            raise pytest.UsageError(str(error)) from None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_harbor_make_verifier(config: pytest.Config, task: Task) -> Verifier:
     """The verifier that the run names, else the task's own test script."""

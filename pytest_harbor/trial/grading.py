@@ -16,6 +16,7 @@ from pytest_harbor.trial.healthcheck import wait_until_healthy
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
+from pytest_harbor.verifier.call import graded
 
 
 class HasArchives(Protocol):
@@ -96,7 +97,7 @@ def grade_separately(
                 for archive in artifacts.archives:
                     archive.seek(0)
                     box.unpack(archive)  # type: ignore[arg-type]
-                report = verifier.verify(box, context)
+                report = graded(verifier, box, context)
             report.findings += [f"verifier's box: {note}" for note in box.notes]
         except EnvironmentFault as error:
             record.note(f"the verifier's box broke, {tries_left} tries left: {error}")

@@ -37,6 +37,7 @@ from pytest_harbor.task.model import Task
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
+from pytest_harbor.verifier.call import graded
 from pytest_harbor.verifier.script import OUTPUT_FILE
 
 NEEDS_SERVICES = "needs_services"
@@ -176,7 +177,7 @@ class Trust:
         if look.running is None or look.running:
             return self._in_private(plan, look, environment, verifier, context, observed, work)
         with observed(environment):
-            return verifier.verify(environment, context)
+            return graded(verifier, environment, context)
 
     def take(self, report: VerifierReport, work: Work, plan: WorkPlan) -> None:
         """Add what the graded run says of itself."""
@@ -288,11 +289,11 @@ class Trust:
             except UnsupportedError as error:
                 self._refuse_in_reach(look, error)
                 stack.enter_context(observed(environment))
-                return verifier.verify(environment, context)
+                return graded(verifier, environment, context)
             look.report.grading = "private"
             context = self._bring_home(environment, context, work)
             stack.enter_context(observed(environment))
-            report = verifier.verify(view, context)
+            report = graded(verifier, view, context)
         killed = (report.exit_code or 0) > _BY_SIGNAL and not report.out_of_memory
         if killed and report.reward is None:
             self._disturbed(look, f"the verifier was ended, with status {report.exit_code}")
@@ -359,7 +360,7 @@ class Trust:
             look.report.restored = sorted({*restore, *remove})
             self._undone(look, {*restore, *remove})
             with observed(box):
-                return verifier.verify(box, context)
+                return graded(verifier, box, context)
         finally:
             try:
                 box.stop()
