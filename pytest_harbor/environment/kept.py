@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+AGENTS, VERIFIERS = "the agent's", "the verifier's"
+"""Whose a box is, for people."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptBox:

@@ -16,10 +16,10 @@ class SavedFiles:
     Attributes:
         image: How the box's image is called; one that was built is called by its content.
         image_id: Its id on the engine.
-        built: It was built from a folder.
+        built: It was built from a folder, by whose content it is called.
         layers: What was installed on top of it.
         removed: Paths of the image that the box lacks.
-        left_out: What the archive lacks: devices.
+        left_out: Devices, which the archive lacks; it has no sockets either.
         files: How many entries the archive has.
         size: Bytes of their content.
     """
@@ -44,7 +44,6 @@ class SavedFiles:
         Raises:
             KeyError, TypeError, ValueError: It is nothing of the kind.
         """
-        layers = tuple(ImageLayer(**one) for one in value["layers"])
         removed = tuple(map(str, value["removed"]))
         if not all(one.startswith("/") and one.strip("/") for one in removed):
             raise ValueError("a removed path is not absolute")
@@ -52,17 +51,37 @@ class SavedFiles:
             image=str(value["image"]),
             image_id=str(value["image_id"]),
             built=value["built"] is True,
-            layers=layers,
+            layers=tuple(map(_layer, value["layers"])),
             removed=removed,
             left_out=tuple(map(str, value["left_out"])),
-            files=int(value["files"]),
-            size=int(value["size"]),
+            files=_count(value["files"]),
+            size=_count(value["size"]),
         )
+
+
+def _count(value: object) -> int:
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"{value!r} is no number of files or bytes")
+    return value
+
+
+def _layer(value: Mapping[str, Any]) -> ImageLayer:
+    """A layer; its folder becomes a part of a line of a Dockerfile."""
+    layer = ImageLayer(**value)
+    texts = (layer.name, layer.script, layer.key, layer.folder)
+    limit = layer.timeout_sec
+    if not all(isinstance(one, str) for one in texts) or not layer.name:
+        raise ValueError("a layer's name, script, key and folder are texts")
+    if layer.folder and (not layer.folder.startswith("/") or set(layer.folder) & set(" \t\r\n")):
+        raise ValueError(f"a layer's folder {layer.folder!r} is no absolute path")
+    if limit is not None and not (isinstance(limit, int | float) and limit > 0):
+        raise ValueError(f"a layer's limit {limit!r} is no time")
+    return layer
 
 
 @runtime_checkable
 class SavesFiles(Protocol):
-    """A box whose files can be saved; a backend without these two methods has none."""
+    """A box whose files can be saved; a backend without these three methods has none."""
 
     def save_files(self, sink: BinaryIO, *, already: int = 0) -> SavedFiles:
         """Write what differs from the image into ``sink``, as a tar archive for the root.
@@ -79,17 +98,26 @@ class SavesFiles(Protocol):
             EnvironmentFault: They cannot be read.
         """
 
-    def start_from(
-        self, saved: SavedFiles, archive: BinaryIO, *, timeout_sec: float | None = None
-    ) -> None:
-        """Start, in place of ``start()``, with the files that another box had.
+    def start_for(self, saved: SavedFiles, *, timeout_sec: float | None = None) -> None:
+        """Start, in place of ``start()``, to be given the files that another box had.
 
         Args:
             saved: Of the other box.
-            archive: What was saved, compressed or not.
             timeout_sec: As for ``start()``.
 
         Raises:
             UnsupportedError: The image is another than the other box's.
-            EnvironmentFault: The box did not start, or does not take the files.
+            EnvironmentFault: The box did not start.
+        """
+
+    def fill(self, saved: SavedFiles, archive: BinaryIO) -> None:
+        """Have the files that another box had; done once, right after :meth:`start_for`.
+
+        Args:
+            saved: Of the other box.
+            archive: What was saved, compressed with gzip.
+
+        Raises:
+            BoxTooLargeError: They are more than may be saved of a box, or than was said.
+            EnvironmentFault: The box does not take them.
         """

@@ -128,11 +128,11 @@ def harbor_trial(
 
 
 @pytest.fixture
-def harbor_regraded(request: pytest.FixtureRequest) -> TrialResult:
+def harbor_regraded(request: pytest.FixtureRequest) -> Iterator[TrialResult]:
     """Grade again what an earlier trial of this item left (``--harbor-regrade``); its result."""
     from pytest_harbor.plugin.regrade import grade_again
 
-    return grade_again(request)
+    yield from grade_again(request)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_harbor.environment.kept import KeptBox
+from pytest_harbor.environment.kept import VERIFIERS, KeptBox
 from pytest_harbor.errors import HarborError
 from pytest_harbor.plugin.command_line import harbor_words, path_from_here
 from pytest_harbor.plugin.options import settings
@@ -27,7 +27,7 @@ def keep(
     item: pytest.Item,
     plan: TrialPlan,
     result: TrialResult,
-    environments: Sequence[Environment],
+    environments: Sequence[tuple[str, Environment]],
     verifier: Verifier | None,
 ) -> str:
     """Keep what is left of a trial's environments; the commands that go with them.
@@ -36,14 +36,13 @@ def keep(
         item: The trial's item.
         plan: The trial as it was settled.
         result: What it came to.
-        environments: All that were made for it, the agent's first.
+        environments: Those of it that are there, the agent's first, and whose each is.
         verifier: Who graded, or would have; None: the trial did not come that far.
     """
     lines, boxes = list[str](), list[KeptBox]()
     users = (plan.works[-1].agent_user, plan.works[-1].verifier_user)
     box: Any
-    for number, environment in enumerate(environments):
-        whose = "the verifier's" if number else "the agent's"
+    for whose, environment in environments:
         try:
             box = environment.keep()
         except HarborError as error:
@@ -51,7 +50,8 @@ def keep(
             continue
         if isinstance(box, KeptBox):
             boxes.append(box)
-            lines += [f"kept:   {box.name} ({whose})", f"enter:  {box.enter(users[number > 0])}"]
+            enter = box.enter(users[whose == VERIFIERS])
+            lines += [f"kept:   {box.name} ({whose})", f"enter:  {enter}"]
         else:  # another backend's own words
             lines.append(str(box))
     if boxes:

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from pytest_harbor.plugin.regrade_match import Matches, Named
     from pytest_harbor.report.trial import Trial
     from pytest_harbor.result.trial import TrialResult
-    from pytest_harbor.trial.regrade import EarlierTrial
+    from pytest_harbor.trial.left_behind import EarlierTrial
 
 _MATCHES: pytest.StashKey[Matches] = pytest.StashKey()
 _SHOWN = 50
+_VERDICTS = ("reward", "task", "agent")
 
 
 class Agents(NamedTuple):
@@ -60,8 +61,8 @@ def regraded_trial(request: pytest.FixtureRequest, harbor_regraded: TrialResult)
     report(request, harbor_regraded)
 
 
-def grade_again(request: pytest.FixtureRequest) -> TrialResult:
-    """Grade what the earlier trial of an item left.
+def grade_again(request: pytest.FixtureRequest) -> Iterator[TrialResult]:
+    """Grade what the earlier trial of an item left, and clear away when the item is done.
 
     Raises:
         UnsupportedError: It cannot be: there is none, or it left too little.
@@ -78,10 +79,14 @@ def grade_again(request: pytest.FixtureRequest) -> TrialResult:
     begun = begin(item, job(item.config), item.task, NopAgent(), policy, kind=Regrade)
     trial = begun.trial
     assert isinstance(trial, Regrade)
-    trial.regrade(earlier, request.getfixturevalue("harbor_verifier"))
-    begun.settled(trial.result)
-    trial.record.status.end()
-    return trial.result
+    verifier = begun.verifier = request.getfixturevalue("harbor_verifier")
+    try:
+        trial.regrade(earlier, verifier)
+        begun.settled(trial.result)
+        yield trial.result
+    finally:
+        trial.record.status.end()
+        begun.stop()
 
 
 def _earlier(item: TrialItem) -> Trial:
@@ -131,7 +136,7 @@ def _read(trial: Trial) -> EarlierTrial:
         unlinked,
     )
     from pytest_harbor.task.artifacts import MANIFEST_FILE
-    from pytest_harbor.trial.regrade import EarlierTrial
+    from pytest_harbor.trial.left_behind import EarlierTrial
 
     folder = trial.folder
     assert folder is not None
@@ -163,7 +168,8 @@ class RegradeSummary:
 
 
 def _lines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    again = [one for one in results if "before.trial" in one]
+    # One whose box broke has no new verdict; one that was skipped was not begun.
+    again = [one for one in results if "before.trial" in one and one.get("category") in _VERDICTS]
     changed = [one for one in again if _verdict(one) != _verdict(one, "before.")]
     yield (
         f"{len(again)} of {len(results)} trials graded again: {len(changed)} with another verdict,"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -104,9 +105,13 @@ class ItemTrial:
             return
         if wait_for(self.item) is not None:
             return  # a try in a fresh one follows
+        from pytest_harbor.environment.kept import AGENTS, VERIFIERS
         from pytest_harbor.plugin.keep import keep
 
-        self.kept = keep(self.item, self.trial.plan, result, self.environments, self.verifier)
+        held: Sequence[tuple[str, Environment]] | None = getattr(self.trial, "held", None)
+        if held is None:
+            held = [(VERIFIERS if n else AGENTS, box) for n, box in enumerate(self.environments)]
+        self.kept = keep(self.item, self.trial.plan, result, held, self.verifier)
 
     def stop(self) -> None:
         """Remove every environment that was made, unless it is kept."""

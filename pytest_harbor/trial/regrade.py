@@ -9,73 +9,47 @@ which another is made as isolated grading makes it.
 from __future__ import annotations
 
 import shutil
-import tarfile
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any, BinaryIO, cast
 
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
+from pytest_harbor.environment.kept import AGENTS, VERIFIERS
 from pytest_harbor.environment.saved import SavesFiles
 from pytest_harbor.errors import UnsupportedError, VerifierFault
 from pytest_harbor.result.integrity import IntegrityFinding, IntegrityReport
-from pytest_harbor.result.reward import judge
 from pytest_harbor.result.trial import StepResult
 from pytest_harbor.result.work import USAGE_COUNTS, Fault, Timing, Work
-from pytest_harbor.task.artifacts import MANIFEST_FILE, ArtifactEntry
 from pytest_harbor.task.network import NetworkPolicy
-from pytest_harbor.trial.artifacts import ABSENT
 from pytest_harbor.trial.grading import grade_separately, verifier_context
+from pytest_harbor.trial.left_behind import (
+    EarlierTrial,
+    begun_works,
+    not_had,
+    packed,
+    told,
+    why_not,
+)
 from pytest_harbor.trial.network_switch import require_control
-from pytest_harbor.trial.plan import TrialPlan, WorkPlan
+from pytest_harbor.trial.plan import WorkPlan
 from pytest_harbor.trial.record import WorkFolders
 from pytest_harbor.trial.run import Trial
-from pytest_harbor.trial.saved import find_saved, hand_on, open_saved
-from pytest_harbor.trial.trust import Observed, Trust, needs_services
+from pytest_harbor.trial.saved import Saved, find_saved, hand_on, open_saved
+from pytest_harbor.trial.trust import Observed, Trust
 from pytest_harbor.verifier.base import Verifier, VerifierContext, VerifierReport
 
-_WHOLE = ("ok", "empty")
 _COPIED = ("agent", "artifacts")
 _FINDING = ("code", "level", "message", "path", "original", "found", "remedied")
-_MAX_BYTES_IN_MEMORY = 4 * 1024 * 1024
 _CLOSED = NetworkPolicy("no-network")
 # What a verifier's own run was found to say; it says it anew.
 _OF_VERIFIERS = frozenset({
     "both-files", "impossible-count", "no-test-ran", "odd-spelling", "rewards-disagree",
     "test-count", "tests-in-image",
 })  # fmt: skip
-
-Row = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class EarlierTrial:
-    """A trial that was graded before.
-
-    Attributes:
-        folder: Its folder.
-        result: Its ``result.json``.
-        manifests: Step (empty for a single-step task) to the rows of its artifacts.
-    """
-
-    folder: Path
-    result: Mapping[str, Any]
-    manifests: Mapping[str, list[Row]]
-
-    def work(self, name: str) -> Mapping[str, Any]:
-        """The result of a step, or of a single-step trial."""
-        if not name:
-            return self.result
-        steps = self.result.get("step_results") or []
-        return next((step for step in steps if step.get("step_name") == name), {})
-
-    def folders(self, name: str) -> Path:
-        """The folder of a step, or of a single-step trial."""
-        return self.folder / "steps" / name if name else self.folder
 
 
 @dataclass(slots=True)
@@ -86,7 +60,17 @@ class KeptArtifacts:
 
 
 class Regrade(Trial):
-    """A trial whose agent worked in an earlier run."""
+    """A trial whose agent worked in an earlier run.
+
+    Attributes:
+        held: Boxes that are still there, for people: whose each is, and the box.
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        """Like any trial."""
+        super().__init__(*arguments)
+        self.held: list[tuple[str, Environment]] = []
+        self._opened: dict[str, tuple[Saved, BinaryIO]] = {}
 
     def regrade(self, earlier: EarlierTrial, verifier: Verifier) -> None:
         """Grade what the earlier trial left; the result is in ``result``.
@@ -97,20 +81,31 @@ class Regrade(Trial):
         """
         if reason := why_not(self.plan, earlier):
             raise UnsupportedError(f"{earlier.folder.name} cannot be graded again: {reason}")
-        self.result.regraded = told(earlier, self.plan)
         self.result.agent_version = str(_agent(earlier.result).get("version") or "unknown")
         own = earlier.result.get("pytest_harbor") or {}
         self.result.agent_unable = own.get("category") == "agent"
-        for work in _begun(self.plan, earlier):
-            self._check_boxes(work)
-        for work in _begun(self.plan, earlier):
-            self._regrade(work, earlier, verifier)
+        begun = begun_works(self.plan, earlier)
+        with ExitStack() as stack:
+            # What was changed is told of before anything is built or graded.
+            for work in begun:
+                if work.box is None:
+                    self._open(work, earlier, stack)
+            self.result.regraded = told(earlier, self.plan)
+            for work in begun:
+                self._regrade(work, earlier, verifier, is_last=work is begun[-1])
         self._settle()
 
-    def _check_boxes(self, work: WorkPlan) -> None:
-        """See that the backend can give what grading takes, before anything is built."""
-        if work.box is not None:
-            return  # asked as it is made
+    def _open(self, work: WorkPlan, earlier: EarlierTrial, stack: ExitStack) -> None:
+        """See that the files can be had, and that the backend can give what grading takes."""
+        try:
+            saved = find_saved(earlier.folders(work.name))
+            archive = stack.enter_context(open_saved(saved))
+        except UnsupportedError as error:
+            reason = not_had(work, error)
+            raise UnsupportedError(
+                f"{earlier.folder.name} cannot be graded again: {reason}"
+            ) from None
+        self._opened[work.name] = saved, archive
         request = self._agents_box(work.network.verifier)
         box = self._make_environment(request)
         require_control(box, request)
@@ -119,7 +114,9 @@ class Regrade(Trial):
         if not isinstance(box, SavesFiles):
             raise UnsupportedError(f"{type(box).__name__} cannot be made from saved files")
 
-    def _regrade(self, work: WorkPlan, earlier: EarlierTrial, verifier: Verifier) -> None:
+    def _regrade(
+        self, work: WorkPlan, earlier: EarlierTrial, verifier: Verifier, *, is_last: bool
+    ) -> None:
         folders, result = self.record.folders(work.name), self._work(work)
         _copy(earlier.folders(work.name), folders)
         carry_over(result, earlier.work(work.name))
@@ -131,7 +128,7 @@ class Regrade(Trial):
         grade = self._grade_saved if work.box is None else self._grade_artifacts
         try:
             with self._phases.timed(result, "verifier", work.name):
-                report = grade(work, earlier, result, verifier, context, in_own_box)
+                report = grade(work, earlier, result, verifier, context, in_own_box, is_last)
             self._take(report, result)
             self._trust.take(report, result, work)
         except VerifierFault as fault:
@@ -147,6 +144,7 @@ class Regrade(Trial):
         verifier: Verifier,
         context: VerifierContext,
         in_own_box: Observed,
+        _is_last: bool,
     ) -> VerifierReport:
         folder = self.record.folders(work.name).path
         rows = [row for row in earlier.manifests.get(work.name, []) if row["status"] == "ok"]
@@ -164,23 +162,32 @@ class Regrade(Trial):
         verifier: Verifier,
         context: VerifierContext,
         in_own_box: Observed,
+        is_last: bool,
     ) -> VerifierReport:
         """Grade in a copy of a box of the saved files, with the image's where it relies on them."""
-        saved = find_saved(earlier.folders(work.name))
-        hand_on(saved, self.record.folders(work.name))
+        saved, archive = self._opened[work.name]
+        try:
+            hand_on(saved, self.record.folders(work.name))
+        except OSError as error:
+            result.findings.append(f"the saved files are only in the earlier job: {error.strerror}")
         self._tell_of_processes(result, earlier.work(work.name))
         then, self._trust = result.integrity, self._isolating()
         box = self._make_environment(self._agents_box(_CLOSED))
         assert isinstance(box, SavesFiles)
+        holds = False
         try:
-            with open_saved(saved) as archive:
-                box.start_from(saved.files, archive, timeout_sec=self.plan.build_timeout_sec)
-            self._trust.begin(box)
+            box.start_for(saved.files, timeout_sec=self.plan.build_timeout_sec)
+            self._trust.begin(box)  # what it sees is the image's, and nothing of the agent's
+            box.fill(saved.files, archive)
+            holds = is_last and self.plan.options.holds_boxes
             report = self._trust.grade(
                 work, result, box, verifier, context, in_own_box, _nothing, in_own_box
             )
         finally:
-            box.stop()
+            if holds:
+                self.held.append((AGENTS, box))
+            else:
+                box.stop()
             _keep_earlier(result, then)
         return report
 
@@ -203,7 +210,7 @@ class Regrade(Trial):
     def _work(self, work: WorkPlan) -> Work:
         if not work.name:
             return self.result
-        step = StepResult(name=work.name, separate=True)
+        step = StepResult(name=work.name, separate=work.box is not None)
         self.result.steps.append(step)
         return step
 
@@ -212,76 +219,8 @@ class Regrade(Trial):
         box = self._make_environment(request)
         require_control(box, request)
         box.check(request)
+        self.held = [(VERIFIERS, box)]
         return box
-
-
-def why_not(plan: TrialPlan, earlier: EarlierTrial) -> str:
-    """What keeps a trial from being graded again; empty where nothing does."""
-    begun = _begun(plan, earlier)
-    if not begun:
-        return "its agent did not come to work"
-    shared = any(work.box is None for work in begun)
-    if shared and needs_services(plan.task, plan.options.isolate_except):
-        return "it is graded with what the agent leaves running, and nothing of it runs now"
-    reasons = (reason for work in begun for reason in _reasons(work, earlier))
-    return next(reasons, "")
-
-
-def _reasons(work: WorkPlan, earlier: EarlierTrial) -> Iterator[str]:
-    if work.box is not None:
-        yield from _missing(work, earlier)
-        return
-    try:
-        find_saved(earlier.folders(work.name))
-    except UnsupportedError as error:
-        where = f" in step {work.name}" if work.name else ""
-        yield f"its verifier shares the agent's container{where}, whose files {error}"
-
-
-def _begun(plan: TrialPlan, earlier: EarlierTrial) -> list[WorkPlan]:
-    """The steps in which the agent worked."""
-    return [work for work in plan.works if earlier.work(work.name).get("agent_execution")]
-
-
-def _missing(work: WorkPlan, earlier: EarlierTrial) -> Iterator[str]:
-    where = f" of step {work.name}" if work.name else ""
-    rows = earlier.manifests.get(work.name)
-    if rows is None:
-        if work.artifacts:
-            yield f"the artifacts{where} have no {MANIFEST_FILE}"
-        return
-    for entry in work.artifacts:
-        reason = _state(entry, rows)
-        if reason:
-            yield f"artifact {entry.source}{where} {reason}"
-    for row in rows:
-        if row.get("status") == "ok" and _place(earlier.folders(work.name), row) is None:
-            yield f"artifact {row.get('source')}{where} is gone from the trial's folder"
-
-
-def _state(entry: ArtifactEntry, rows: Iterable[Row]) -> str:
-    """What is wrong with an artifact that the task names; empty where nothing is."""
-    own = [row for row in rows if (row.get("source"), row.get("service")) == (
-        entry.source, entry.service)]  # fmt: skip
-    if not own:
-        return "was not collected then"
-    status = own[0].get("status")
-    if status in _WHOLE or own[0].get(ABSENT) is True:
-        return ""
-    if status == "skipped" and _came_with_another(own[0], rows):
-        return ""
-    return f"was not brought home whole then ({status})"
-
-
-def _came_with_another(row: Row, rows: Iterable[Row]) -> bool:
-    """Whether an artifact's files came home with a folder that holds it."""
-    return any(
-        other.get("status") == "ok"
-        and other.get("service") == row.get("service")
-        and not other.get("exclude")
-        and f"{row.get('source')}/".startswith(f"{str(other.get('source')).rstrip('/')}/")
-        for other in rows
-    )
 
 
 def carry_over(result: Work, earlier: Mapping[str, Any]) -> None:
@@ -322,65 +261,6 @@ def _keep_earlier(result: Work, then: IntegrityReport | None) -> None:
 
 def _nothing() -> None:
     """Isolated grading has no use for the agent's network."""
-
-
-def told(earlier: EarlierTrial, plan: TrialPlan) -> dict[str, Any]:
-    """The old verdict, to stand beside the new one; plain JSON."""
-    own = earlier.result.get("pytest_harbor") or {}
-    rewards = (earlier.result.get("verifier_result") or {}).get("rewards") or {}
-    options = plan.options
-    deciding = judge(rewards, options.threshold, options.reward_key) if rewards else None
-    return {
-        "job": earlier.folder.parent.name,
-        "trial_name": earlier.folder.name,
-        "category": own.get("category"),
-        "passed": own.get("passed"),
-        "reward": deciding.reward if deciding else None,
-        "rewards": rewards,
-        "finished_at": earlier.result.get("finished_at"),
-    }
-
-
-def packed(folder: Path, row: Row) -> IO[bytes]:
-    """An artifact of a trial's folder as an archive with names from the box's root."""
-    archive = cast(
-        "IO[bytes]",
-        tempfile.SpooledTemporaryFile(max_size=_MAX_BYTES_IN_MEMORY),  # noqa: SIM115
-    )
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        if (place := _place(folder, row)) is not None:
-            tar.add(place, arcname=_name_in_box(row), filter=_as_roots)
-    archive.seek(0)
-    return archive
-
-
-def _name_in_box(row: Row) -> str:
-    source = str(row["source"])
-    # A relative one came from the folder that its place here is named after.
-    return source.strip("/") if source.startswith("/") else _destination(row)
-
-
-def _destination(row: Row) -> str:
-    return str(row.get("destination", "")).removeprefix("artifacts/")
-
-
-def _as_roots(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """Files, folders and links, root's; nobody's set-id bits, no devices."""
-    if not (info.isfile() or info.isdir() or info.issym()):
-        return None
-    info.uid = info.gid = 0
-    info.uname = info.gname = ""
-    info.mode &= 0o777
-    return info
-
-
-def _place(folder: Path, row: Row) -> Path | None:
-    """Where an artifact lies in a trial's folder; None where it does not, or lies outside."""
-    place = folder / "artifacts" / _destination(row)
-    inside = (folder / "artifacts").resolve()
-    if place.is_symlink() or not place.exists() or not place.resolve().is_relative_to(inside):
-        return None
-    return place
 
 
 def _copy(source: Path, folders: WorkFolders) -> None:

@@ -19,7 +19,8 @@ from typing import Any, BinaryIO, cast
 
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.saved import SavedFiles, SavesFiles
-from pytest_harbor.errors import EnvironmentFault, UnsupportedError
+from pytest_harbor.errors import EnvironmentFault, TrajectoryFormatError, UnsupportedError
+from pytest_harbor.result.trajectory_reader import load_json, read_bounded
 from pytest_harbor.result.work import Work
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.record import TrialRecord, WorkFolders
@@ -30,6 +31,8 @@ FOLDER = "saved"
 ARCHIVE = "files.tar.gz"
 NOTE = "files.json"
 
+_MAX_NOTE_BYTES = 64 * 1024**2
+_LONG = 2_000
 _LEVEL = 1  # most of it is not worth the time that more would take
 
 
@@ -93,9 +96,12 @@ def _opened(path: Path) -> BinaryIO:
 def _write_note(folder: Path, note: dict[str, Any]) -> None:
     folder.mkdir(mode=0o700, exist_ok=True)
     draft = folder / f".{NOTE}.part"
-    with _opened(draft) as file:
-        file.write((json.dumps(note, indent=4) + "\n").encode("ascii"))
-    draft.replace(folder / NOTE)
+    try:
+        with _opened(draft) as file:
+            file.write((json.dumps(note, indent=4) + "\n").encode("ascii"))
+        draft.replace(folder / NOTE)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def _digest(path: Path) -> str:
@@ -123,10 +129,12 @@ def find_saved(folder: Path) -> Saved:
     if not (place / NOTE).is_file() or place.is_symlink():
         raise UnsupportedError("were not saved (--harbor-save-files saves them)")
     try:
-        note = json.loads((place / NOTE).read_bytes())
+        note = load_json(read_bounded(place / NOTE, _MAX_NOTE_BYTES))
         if reason := note.get("not_saved"):
-            raise UnsupportedError(f"could not be saved: {reason}")
+            raise UnsupportedError(f"could not be saved: {str(reason)[:_LONG]}")
         found = Saved(SavedFiles.parse(note), place / ARCHIVE, str(note["sha256"]))
+    except TrajectoryFormatError as error:
+        raise UnsupportedError(f"cannot be used: {place / NOTE}: {error}") from None
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise UnsupportedError(f"cannot be used: {place / NOTE}: {error!r}") from None
     if not found.archive.is_file() or found.archive.is_symlink():
@@ -138,26 +146,37 @@ def open_saved(saved: Saved) -> BinaryIO:
     """The archive, which is what it was when it was saved.
 
     Raises:
-        UnsupportedError: It is not.
+        UnsupportedError: It is not, or cannot be read; says why, as the end of a sentence.
     """
-    file = saved.archive.open("rb")
+    try:
+        file = saved.archive.open("rb")
+    except OSError as error:
+        raise UnsupportedError(f"cannot be read: {saved.archive}: {error.strerror}") from None
     if hashlib.file_digest(file, "sha256").hexdigest() != saved.digest:
         file.close()
-        raise UnsupportedError(f"{saved.archive} is not what was saved: it was changed since")
+        raise UnsupportedError(f"were changed since: {saved.archive} is not what was saved")
     file.seek(0)
     return file
 
 
 def hand_on(saved: Saved, folders: WorkFolders) -> None:
-    """Have the files in another trial's folder too, at no cost where the disk can."""
+    """Have the files in another trial's folder too, at no cost where the disk can.
+
+    Raises:
+        OSError: They cannot be written; nothing is left of them there.
+    """
     place = folders.path / FOLDER
     place.mkdir(mode=0o700, exist_ok=True)
-    for name in (ARCHIVE, NOTE):
-        source = saved.archive.with_name(name)
-        try:
-            os.link(source, place / name)
-        except OSError:
-            shutil.copy2(source, place / name)
+    try:
+        for name in (ARCHIVE, NOTE):
+            source = saved.archive.with_name(name)
+            try:
+                os.link(source, place / name)
+            except OSError:
+                shutil.copy2(source, place / name)
+    except OSError:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
 
 
 def drop_saved(trial: Path) -> None:

@@ -1,5 +1,6 @@
 """A box's files beside its image's, and another box made of them."""
 
+import gzip
 import io
 import tarfile
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import pytest
 
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine
 from pytest_harbor.environment.saved import SavedFiles
-from pytest_harbor.errors import BoxTooLargeError, UnsupportedError
+from pytest_harbor.errors import BoxTooLargeError, TransferError, UnsupportedError
 from pytest_harbor.task.network import NetworkPolicy
 
 SPEC = ContainerSpec(
@@ -34,6 +35,7 @@ rm /etc/motd; rm -rf /usr/share/doc
 rm -rf /etc/apt && mkdir /etc/apt && echo new > /etc/apt/new
 rm -rf /var/cache && echo file > /var/cache
 rm /etc/issue && mkdir /etc/issue && echo inner > /etc/issue/inner
+find /usr/lib/x86_64-linux-gnu/gconv -type f -delete; rm /usr/bin/rm
 """
 LISTED = r"""
 find /etc /opt /srv /var /usr -printf '%p %y %m %U:%G %l %s\n' | grep -v '^/opt/a/\(disk\|null\) ' \
@@ -63,7 +65,7 @@ def box(engine: Engine) -> Iterator[DockerEnvironment]:
 def saved(box: DockerEnvironment) -> tuple[SavedFiles, bytes]:
     sink = io.BytesIO()
     found = box.save_files(sink)
-    return found, sink.getvalue()
+    return found, gzip.compress(sink.getvalue(), 1)
 
 
 def test_another_box_has_all_that_the_first_one_held(
@@ -72,7 +74,8 @@ def test_another_box_has_all_that_the_first_one_held(
     files, archive = saved
     other = DockerEnvironment(SPEC, engine)
     try:
-        other.start_from(files, io.BytesIO(archive))
+        other.start_for(files)
+        other.fill(files, io.BytesIO(archive))
         assert other.exec(LISTED, user="0").stdout == box.exec(LISTED, user="0").stdout
         assert files.left_out == ("/opt/a/disk", "/opt/a/null")
         assert other.exec("ls /opt/a/disk /opt/a/null", user="0").stdout == ""
@@ -89,11 +92,30 @@ def test_the_archive_has_the_changes_alone(saved: tuple[SavedFiles, bytes]) -> N
     assert not {"etc/passwd", "usr/bin/id", "etc/motd"} & set(names)
 
 
+def test_no_more_is_put_into_a_box_than_was_saved(
+    engine: Engine, saved: tuple[SavedFiles, bytes]
+) -> None:
+    other = DockerEnvironment(SPEC, engine)
+    bomb = gzip.compress(b"\0" * 32 * 1024**2)
+    few = replace(saved[0], removed=(), files=1, size=1)
+    try:
+        other.start_for(few)
+        with pytest.raises(BoxTooLargeError, match="more than was saved"):
+            other.fill(few, io.BytesIO(bomb))
+        with pytest.raises(TransferError, match="cannot be read"):
+            other.fill(few, io.BytesIO(b"no archive"))
+        with pytest.raises(BoxTooLargeError, match="at most"):
+            other.fill(replace(few, size=2**60), io.BytesIO(bomb))
+        assert other.exec("echo on").stdout == "on\n"
+    finally:
+        other.stop()
+
+
 def test_nothing_is_put_over_another_image(engine: Engine, saved: tuple[SavedFiles, bytes]) -> None:
     other = DockerEnvironment(SPEC, engine)
     try:
         with pytest.raises(UnsupportedError, match="saved over the image debian"):
-            other.start_from(replace(saved[0], image_id="sha256:0"), io.BytesIO(saved[1]))
+            other.start_for(replace(saved[0], image_id="sha256:0"))
     finally:
         other.stop()
 

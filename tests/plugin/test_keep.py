@@ -28,7 +28,7 @@ def kept_lines(item: Any, trial: Path, verifier: Verifier | None) -> str:
     plan: Any = SimpleNamespace(works=[users], options=SimpleNamespace(multipliers=SLOW))
     result: Any = SimpleNamespace(trial_dir=trial, separate=False)
     environment: Any = SimpleNamespace(keep=lambda: BOX)
-    return keep(item, plan, result, [environment], verifier)
+    return keep(item, plan, result, [("the agent's", environment)], verifier)
 
 
 def test_a_trial_that_the_test_script_graded_is_graded_again_with_its_time_limits(

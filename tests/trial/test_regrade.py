@@ -1,10 +1,13 @@
 """A job's verifiers once more, over what its trials left."""
 
 import json
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from pytest_harbor.__main__ import main
 
 pytestmark = pytest.mark.docker
 
@@ -64,6 +67,35 @@ def test_fixed_tests_are_run_over_what_the_agents_left(
     kept = new / verdict["trial_name"] / "artifacts/app/out.txt"
     assert kept.read_text() == "ok\n"
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
+
+
+def test_a_ready_image_is_not_blamed_for_what_the_agent_left(
+    make_task: Any, run_tasks: Any, pytester: pytest.Pytester
+) -> None:
+    ready = "[environment]\ndocker_image = 'debian:bookworm-slim'\nworkdir = '/app'\n"
+    # The solution lies in the saved files: its place is as empty in the image as it was.
+    folder = make_task(toml=f"=version = '1.0'\n{ready}", remove=("environment",), test=WRONG)
+    run_tasks("tasks/hello", "--harbor-save-files").run.assert_outcomes(failed=1)
+    (old,) = jobs(pytester.path)
+    make_task.write(folder, "tests/test.sh", WRONG.replace("fine", "ok"))
+    fails = "--harbor-on-tamper=fail"
+    again = run_tasks("tasks/hello", f"--harbor-regrade={old}", fails, "--harbor-keep=all")
+    again.run.assert_outcomes(passed=1)
+    again.run.stdout.fnmatch_lines(["kept: * (the agent's)", "enter: *", "verify: *", "remove: *"])
+    (kept,) = [line.split()[1] for line in again.text.splitlines() if line.startswith("kept: ")]
+    assert again.text.count("environment is not kept") == 0
+    found = subprocess.run(["docker", "exec", kept, "cat", "/app/out.txt"], capture_output=True)
+    assert found.stdout == b"ok\n"
+    new = jobs(pytester.path)[-1]
+    assert not (new / ".running").exists()
+    main(["remove", str(new)])
+
+    # Saved files that were changed since are told of, and are no verdict.
+    (archive,) = old.glob("*/saved/files.tar.gz")
+    archive.write_bytes(archive.read_bytes()[:-1])
+    broken = run_tasks("tasks/hello", f"--harbor-regrade={old}", "-rs")
+    broken.run.stdout.fnmatch_lines(["0 of 1 trials graded again: 0 with another verdict, 1 not*"])
+    broken.run.stdout.fnmatch_lines(["SKIPPED*files were changed since*"])
 
 
 STEPS = """\

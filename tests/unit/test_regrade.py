@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_harbor.task.artifacts import ArtifactEntry
-from pytest_harbor.trial.regrade import EarlierTrial, packed, why_not
+from pytest_harbor.trial.left_behind import EarlierTrial, packed, told, why_not
 
 AGENT = {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01Z"}
 ROW = {"source": "/app/out", "destination": "artifacts/app/out", "service": None, "status": "ok"}
@@ -46,6 +46,39 @@ def test_a_whole_artifact_is_enough_for_a_separate_verifier(tmp_path: Path) -> N
 )
 def test_the_reason_is_told(tmp_path: Path, more: dict[str, Any], words: str) -> None:
     assert words in reason(tmp_path, **more)
+
+
+CUT = {"category": "environment", "faults": [{"phase": "agent", "type": "KeyboardInterrupt"}]}
+
+
+@pytest.mark.parametrize(
+    ("result", "is_cut"),
+    [
+        ({"pytest_harbor": CUT}, True),
+        ({"step_results": [{"pytest_harbor": CUT}], "pytest_harbor": {**CUT, "faults": []}}, True),
+        ({"pytest_harbor": {"category": None}}, True),
+        ({"pytest_harbor": {**CUT, "faults": [{"phase": "verifier"}]}}, False),
+        ({"pytest_harbor": {**CUT, "category": "reward"}}, False),
+        ({}, False),
+    ],
+)
+def test_half_of_an_agents_work_is_not_graded(
+    tmp_path: Path, result: dict[str, Any], is_cut: bool
+) -> None:
+    (tmp_path / "artifacts/app").mkdir(parents=True)
+    (tmp_path / "artifacts/app/out").write_text("x")
+    said = reason(tmp_path, result={"agent_execution": AGENT, **result})
+    assert ("was cut off" in said) is is_cut
+
+
+@pytest.mark.parametrize(("key", "reward"), [("reward", 0.5), ("style", None)])
+def test_an_old_verdict_is_told_by_the_key_that_decides_now(
+    tmp_path: Path, key: str, reward: float | None
+) -> None:
+    plan: Any = SimpleNamespace(options=SimpleNamespace(threshold=1.0, reward_key=key))
+    result = {"verifier_result": {"rewards": {"reward": 0.5}}, "pytest_harbor": {"passed": False}}
+    old = told(EarlierTrial(tmp_path, result, {}), plan)
+    assert (old["reward"], old["rewards"]) == (reward, {"reward": 0.5})
 
 
 def test_an_artifact_that_was_not_there_is_not_missed(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What is packed of a box's changes, and what stands in the trial's folder of it."""
 
+import json
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,13 @@ from typing import Any, BinaryIO
 import pytest
 
 from pytest_harbor.environment.base import Change
-from pytest_harbor.environment.docker.saved import AT_ONCE, Root, require_same_image, roots_of
+from pytest_harbor.environment.docker.saved import (
+    AT_ONCE,
+    Root,
+    removals,
+    require_same_image,
+    roots_of,
+)
 from pytest_harbor.environment.saved import SavedFiles
 from pytest_harbor.errors import EnvironmentFault, UnsupportedError
 from pytest_harbor.trial.record import TrialRecord
@@ -29,7 +36,10 @@ class Box:
         self._write(sink)
         return FILES
 
-    def start_from(self, *_: Any, **__: Any) -> None:
+    def start_for(self, *_: Any, **__: Any) -> None:
+        raise AssertionError
+
+    def fill(self, *_: Any) -> None:
         raise AssertionError
 
 
@@ -92,10 +102,31 @@ def test_nothing_is_touched_where_nothing_is_asked_for(tmp_path: Path) -> None:
     assert (list(trial.iterdir()), findings) == ([], [])
 
 
-@pytest.mark.parametrize("note", ["[]", "{", '{"removed": ["etc"]}', '{"archive": 1}'])
-def test_a_broken_note_is_a_reason_and_no_traceback(tmp_path: Path, note: str) -> None:
+def note(**changed: Any) -> str:
+    return json.dumps({"sha256": "0", **FILES.to_json(), **changed})
+
+
+LAYER = {"name": "tool", "script": "true", "key": "1"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "{",
+        "[" * 100_000,
+        '{"removed": ["etc"]}',
+        '{"archive": 1}',
+        note(size=float("inf")),
+        note(files=-1),
+        note(layers=[{**LAYER, "folder": "/tool\nRUN evil"}]),
+        note(layers=[{**LAYER, "timeout_sec": "long"}]),
+        note(layers=[{**LAYER, "script": None}]),
+    ],
+)
+def test_a_broken_note_is_a_reason_and_no_traceback(tmp_path: Path, text: str) -> None:
     (tmp_path / "saved").mkdir()
-    (tmp_path / "saved/files.json").write_text(note)
+    (tmp_path / "saved/files.json").write_text(text)
     with pytest.raises(UnsupportedError, match="cannot be used"):
         find_saved(tmp_path)
 
@@ -133,6 +164,15 @@ def test_many_changes_in_a_folder_are_one_request() -> None:
 def test_a_name_that_cannot_be_asked_for_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="UTF-8"):
         roots_of([Change("/etc/\N{REPLACEMENT CHARACTER}", "added", "file")])
+
+
+def test_what_removing_needs_itself_is_removed_last_and_at_once() -> None:
+    needed = ["/usr/bin/rm", "/lib/ld-musl.so.1", "/usr/lib/libc.so.6"]
+    many = [f"/usr/share/{number}/{'x' * 200}" for number in range(20_000)]
+    batches = list(removals([*needed, *many]))
+    assert len(batches) > 1
+    assert set(needed) <= set(batches[-1])
+    assert sorted(path for batch in batches for path in batch) == sorted([*needed, *many])
 
 
 def test_an_image_built_again_of_the_same_content_is_the_same() -> None:

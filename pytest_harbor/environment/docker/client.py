@@ -192,7 +192,10 @@ class Engine:
             raise EngineUnavailableError(_unavailable(endpoint, error)) from error
         api.timeout = REQUEST_TIMEOUT_SEC
         # Proxies and .netrc mean nothing to a local socket, and are looked up on every request.
-        api.trust_env = not endpoint.address.startswith("unix://")
+        is_local = endpoint.address.startswith("unix://")
+        api.trust_env = not is_local
+        if is_local:  # the engine would compress files that go no further than its socket
+            api.headers["Accept-Encoding"] = "identity"
         return cls(api, endpoint, run_id or secrets.token_hex(6))
 
     @cached_property

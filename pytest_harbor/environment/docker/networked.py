@@ -143,14 +143,18 @@ class NetworkedBox(ContainerOperations):
         with self._lost_explained():
             return save_files(self._engine, self, self._spec, sink, already)
 
-    def start_from(
-        self, saved: SavedFiles, archive: BinaryIO, *, timeout_sec: float | None = None
-    ) -> None:
-        """Start with the files that another box had."""
-        from pytest_harbor.environment.docker.saved import fill
+    def start_for(self, saved: SavedFiles, *, timeout_sec: float | None = None) -> None:
+        """Start to be given the files that another box had."""
+        from pytest_harbor.environment.docker.saved import require_same_image
 
         # What lies in the task's folder for the first start is among the files already.
         self._spec = replace(self._spec, upload_dir=None, layers=saved.layers)
         self.start(timeout_sec=timeout_sec)
+        require_same_image(saved, *self.image_identity())
+
+    def fill(self, saved: SavedFiles, archive: BinaryIO) -> None:
+        """Have the files that another box had."""
+        from pytest_harbor.environment.docker.saved import fill
+
         with self._lost_explained():
-            fill(self._engine, self, saved, archive)
+            fill(self._engine, self, self._spec, saved, archive)

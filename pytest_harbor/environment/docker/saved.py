@@ -6,10 +6,13 @@ unpacked on this machine. The other box is given the files by the engine, too.
 
 from __future__ import annotations
 
+import gzip
 import posixpath
+import re
 import tarfile
+import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
@@ -40,6 +43,12 @@ AT_ONCE = 20
 """So many changes in one folder are packed with the folder; each alone costs a request."""
 
 _NAMED = 100
+_CHUNK = 256 * 1024
+_MOST_BESIDE_CONTENT = 16 * 1024  # headers, long names, attributes, what fills up blocks
+# A command's arguments may take 2 MiB, as a rule, each with a pointer to it.
+_MAX_ARGUMENTS = 1024 * 1024
+_POINTER = 9
+_PROGRAMS = re.compile(r"/(s?bin|lib(x?32|64)?)(/|$)|\.so\b")
 # The engine's own, in every container.
 _ENGINES = (
     "/proc", "/sys", "/dev", "/.dockerenv", "/run/.containerenv",
@@ -165,15 +174,15 @@ def _still(engine: Engine, name: str) -> Iterator[None]:
 def _broken_explained() -> Iterator[None]:
     try:
         yield
-    except BROKEN_STREAM as error:
-        raise TransferError(f"what the engine packed cannot be read: {error}") from error
+    except (*BROKEN_STREAM, gzip.BadGzipFile, zlib.error) as error:
+        raise TransferError(f"an archive cannot be read: {error}") from error
 
 
 class Packing:
     """One archive out of the engine's many.
 
     Attributes:
-        left_out: Devices, by name; only the first.
+        left_out: Devices, by name; only the first. The engine itself leaves sockets out.
         files: Entries so far.
         size: Bytes of their content.
     """
@@ -228,21 +237,49 @@ class Packing:
         tar.members = []  # type: ignore[attr-defined, unused-ignore]
 
 
-def fill(engine: Engine, box: NetworkedBox, saved: SavedFiles, archive: BinaryIO) -> None:
-    """Give a box that has just started what another was found to have; its image comes first."""
-    require_same_image(saved, *box.image_identity())
-    remove(box, saved.removed)
-    # Programs of the box are not run from here on: they may be the agent's.
-    Transfer(engine, box.name).put_file(archive, f"filling {box.name}", saved.size)
-
-
-def remove(box: NetworkedBox, paths: Sequence[str], at_a_time: int = 500) -> None:
-    """Have nothing at these paths; done by the image's own program."""
-    for begin in range(0, len(paths), at_a_time):
-        command = ["rm", "-rf", "--", *paths[begin : begin + at_a_time]]
-        result = box.exec(command, user="0", cwd="/")
+def fill(
+    engine: Engine, box: NetworkedBox, spec: ContainerSpec, saved: SavedFiles, archive: BinaryIO
+) -> None:
+    """Give a box that has just started what another was found to have."""
+    _require_fits(saved.size, most_copied(spec))
+    for batch in removals(saved.removed):
+        result = box.exec(["rm", "-rf", "--", *batch], user="0", cwd="/")
         if result.exit_code != 0:
             raise EnvironmentFault(f"{box.name}: files cannot be removed: {result.output}")
+    # Programs of the box are not run from here on: they may be the agent's.
+    most = saved.size + (saved.files + 1) * _MOST_BESIDE_CONTENT
+    pieces = unpacked(archive, most)
+    Transfer(engine, box.name).put_stream(pieces, f"filling {box.name}", saved.size)
+
+
+def removals(paths: Iterable[str]) -> Iterator[Sequence[str]]:
+    """Paths as the arguments of so many commands; what commands need themselves goes last."""
+    batch, size = list[str](), 0
+    for path in sorted(paths, key=lambda path: (bool(_PROGRAMS.search(path)), path)):
+        length = len(path.encode()) + _POINTER
+        if batch and size + length > _MAX_ARGUMENTS:
+            yield batch
+            batch, size = [], 0
+        batch.append(path)
+        size += length
+    if batch:
+        yield batch
+
+
+def unpacked(archive: BinaryIO, most: int) -> Iterator[bytes]:
+    """The content of a compressed archive, of which the engine is given no more than was said.
+
+    Raises:
+        BoxTooLargeError: There is more.
+        TransferError: It cannot be read.
+    """
+    size = 0
+    with _broken_explained(), gzip.GzipFile(fileobj=archive, mode="rb") as content:
+        while piece := content.read(_CHUNK):
+            size += len(piece)
+            if size > most:
+                raise BoxTooLargeError("the archive of the saved files holds more than was saved")
+            yield piece
 
 
 def require_same_image(saved: SavedFiles, image: str, image_id: str) -> None:

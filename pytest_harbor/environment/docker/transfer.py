@@ -94,17 +94,24 @@ class Transfer:
         """Unpack an archive at the container's root."""
         self.put_file(archive.finish(), doing)
 
-    def put_file(self, content: IO[bytes] | BinaryIO, doing: str, unpacked: int = 0) -> None:
-        """Unpack an archive at the container's root; a compressed one is larger ``unpacked``."""
+    def put_file(self, content: IO[bytes] | BinaryIO, doing: str) -> None:
+        """Unpack an archive at the container's root."""
+        size = content.seek(0, 2)
+        content.seek(0)
+        self._put(content, doing, size)
+
+    def put_stream(self, pieces: Iterator[bytes], doing: str, size: int) -> None:
+        """Unpack an archive that comes piece by piece, of about this size."""
+        self._put(pieces, doing, size)
+
+    def _put(self, data: IO[bytes] | BinaryIO | Iterator[bytes], doing: str, size: int) -> None:
         with self._engine.errors(doing, TransferError):
-            size = max(content.seek(0, 2), unpacked)
-            content.seek(0)
             self._engine.api.request_container(
                 "PUT",
                 self._container,
                 "archive",
                 params={"path": "/"},
-                data=content,
+                data=data,
                 timeout=self._engine.api.timeout + size / _SLOWEST_BYTES_PER_SEC,
             )
 
