@@ -82,26 +82,25 @@ class DatasetMetrics:
             if not found and self._config.getoption("harbor_metric", None) is not None:
                 yield f"{_OPTION}: no dataset of this run brings a metric"
             return
-        how = f"to run it, read it and take {_OPTION}"
-        if settings(self._config).ci.untrusted:
-            how = "under --harbor-untrusted none is"
         for label, script in found:
             if script.problem:
                 why = f"its metric {script.name} cannot be run: {script.problem}"
             else:
                 why = (
-                    f"its metric {script.name} ({script.digest}) was not run, for it is a program "
-                    f"of others; {how}{self._where(script)}"
+                    f"its metric {script.name} ({script.digest[:19]}) was not run: it is a program "
+                    f"of others. {self._how(script)}"
                 )
             yield printable(f"{label}: {why}")
 
-    def _where(self, script: MetricScript) -> str:
+    def _how(self, script: MetricScript) -> str:
         from pytest_harbor.errors import DatasetError
 
+        if settings(self._config).ci.untrusted:
+            return "Under --harbor-untrusted none is run"
         try:
-            return f": {self._scripts.kept(script)}"
+            return f"Read {self._scripts.kept(script)}, then run it with {_OPTION}"
         except DatasetError:
-            return ""
+            return f"It is run with {_OPTION}"
 
     def _found_scripts(self) -> Iterator[tuple[str, MetricScript]]:
         from pytest_harbor.dataset.metrics import scripts_of

@@ -100,7 +100,7 @@ class NumbersAtEnd:
 
     def _found(self) -> Mapping[str, Mapping[str, Any]]:
         reporter = self._config.pluginmanager.getplugin("harbor-reporter")
-        return reporter.trials if reporter else {}
+        return reporter.in_order() if reporter else {}
 
     def _retried(self) -> int:
         return sum(known.get("tries", 1) - 1 for known in self._found().values())

@@ -47,6 +47,8 @@ def _width(columns: Sequence[Sequence[str]]) -> int:
 def _lines(columns: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in columns]
     for name, *numbers in zip(*columns, strict=True):
+        if all(one == _NONE for one in numbers):
+            continue
         padded = [one.rjust(width) for one, width in zip(numbers, widths[1:], strict=True)]
         yield _GAP.join([name.ljust(widths[0]), *padded]).rstrip()
 

@@ -141,10 +141,8 @@ class TrialReporter:
         told = f"; {resumed} from an earlier run (resumed)" if resumed else ""
         count = f"{number_of(len(tasks), 'task')}, {number_of(len(trials), 'trial')}"
         yield f"{count}{self._left_open()}{told}"
-        # Workers end trials in any order; agents are told in that of the collection.
-        ordered = sorted(self.trials, key=lambda one: self._places.get(one, 0))
         yield from summary_lines(
-            {nodeid: self.trials[nodeid] for nodeid in ordered},
+            self.in_order(),
             width=width,
             # Under a check nop passes where it earns nothing: no rate of rewards says so.
             rates=settings(self._config).check is None,
@@ -152,6 +150,11 @@ class TrialReporter:
         )
         if any("trial" in trial for trial in trials) or (self._begun and job_in_use(self._config)):
             yield f"results: {job(self._config).path}"
+
+    def in_order(self) -> dict[str, dict[str, Any]]:
+        """The trials as they were collected: workers end them in any order."""
+        ordered = sorted(self.trials, key=lambda one: self._places.get(one, 0))
+        return {nodeid: self.trials[nodeid] for nodeid in ordered}
 
     def _left_open(self) -> str:
         """What a run that ended early has no result of."""
