@@ -8,16 +8,20 @@ far as that goes.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from statistics import fmean
-from typing import Any
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.logs import bring_logs_home
+from pytest_harbor.environment.values import DownloadLimits
 from pytest_harbor.errors import (
     OptionError,
     TransferError,
@@ -44,6 +48,24 @@ Answer with one JSON object alone: {{"reason": "one or two sentences", "score": 
 (nothing of it) to 1 (all of it)}}"""
 
 
+_FOLDER_LIMITS = DownloadLimits(total_bytes=20 * 1024**2, files=2_000)
+_MOST_FILES = 8
+"""A folder has room for as many of the largest files."""
+_SNIFFED = 4096
+
+
+class _Shown(NamedTuple):
+    """A file or folder: its name, which is the task's word, and its content, the agent's."""
+
+    name: str
+    content: str | None = None
+
+    def fenced(self, mark: str) -> str:
+        if self.content is None:
+            return self.name
+        return f"{self.name}\n<{mark}>\n{self.content.replace(mark, '')}\n</{mark}>"
+
+
 class JudgeVerifier(Verifier):
     """Grades files that the agent left, by the votes of a model."""
 
@@ -64,7 +86,8 @@ class JudgeVerifier(Verifier):
 
         Args:
             model: Its name at the endpoint; ``provider/name`` for its price.
-            files: Files of the environment that it sees; none: the artifacts that the task names.
+            files: Files and folders of the environment that it sees; none: the artifacts that
+                the task names.
             criteria: What counts.
             votes: How often it is asked.
             tests: Run the task's own test script first: its rewards stay, the judge's is added
@@ -73,7 +96,8 @@ class JudgeVerifier(Verifier):
             api_key_env: Variable with the key; where the usual one is not set, none is sent,
                 but to OpenAI.
             prices: File with prices of models.
-            max_file_bytes: A larger file is not shown, and said to be left out.
+            max_file_bytes: A larger file is not shown, and said to be left out; of a folder, what
+                goes beyond eight times as much.
 
         Raises:
             OptionError: A value is not accepted.
@@ -120,7 +144,8 @@ class JudgeVerifier(Verifier):
     def _messages(self, environment: Environment, context: VerifierContext) -> list[dict[str, str]]:
         mark = f"file {secrets.token_hex(8)}"
         task = context.step.instruction if context.step else context.task.instruction
-        shown = [self._shown(environment, path, mark) for path in self._paths(context)]
+        paths = self._paths(context)
+        shown = [self._shown(environment, context, path).fenced(mark) for path in paths]
         system = _SYSTEM.format(mark=mark, criteria=self.criteria)
         work = "\n\n".join(shown)
         user = f"The agent's instruction:\n\n{task}\n\nWhat it left:\n\n{work}"
@@ -137,15 +162,51 @@ class JudgeVerifier(Verifier):
             )
         return paths
 
-    def _shown(self, environment: Environment, path: str, mark: str) -> str:
+    def _shown(self, environment: Environment, context: VerifierContext, path: str) -> _Shown:
         try:
             data = environment.read(path, max_bytes=self.max_file_bytes)
         except FileNotFoundError:
-            return f"{path} is not there."
+            return _Shown(f"{path} is not there.")
         except TransferError as error:
-            return f"{path} is not shown: {error}"
-        text = data.decode("utf-8", "replace").replace(mark, "")
-        return f"{path}:\n<{mark}>\n{text}\n</{mark}>"
+            content = self._folder(environment, context, path)
+            if content is None:
+                return _Shown(f"{path} is not shown: {error}")
+            return _Shown(f"The folder {path}:", content)
+        # Who answers is somebody else: secrets of the run are taken out as they are from files.
+        data = context.filter_data(io.BytesIO(data)).read()
+        return _Shown(f"{path}:", data.decode("utf-8", "replace"))
+
+    def _folder(
+        self, environment: Environment, context: VerifierContext, path: str
+    ) -> str | None:
+        """The texts in a folder, each below its name; None where there is no such folder."""
+        with TemporaryDirectory(prefix="pytest-harbor-judge-") as place:
+            target = Path(place) / "folder"
+            try:
+                report = environment.download(
+                    path, target, limits=_FOLDER_LIMITS, filter_data=context.filter_data
+                )
+            except (TransferError, FileNotFoundError):
+                return None
+            if not target.is_dir():
+                return None
+            parts, left = [], _MOST_FILES * self.max_file_bytes
+            for name in report.files:
+                part = self._file_of_folder(target / name, name)
+                if len(part) <= left:
+                    left -= len(part)
+                    parts.append(part)
+        hidden = len(report.files) - len(parts) + len(report.skipped)
+        more = "" if report.complete else ", and what is beyond the limit of what is looked at"
+        if hidden or more:
+            parts.append(f"{hidden} more files are not shown{more}.")
+        return "\n\n".join(parts) or "It is empty."
+
+    def _file_of_folder(self, file: Path, name: str) -> str:
+        data = file.read_bytes() if file.is_file() else b""
+        if len(data) > self.max_file_bytes or b"\0" in data[:_SNIFFED]:
+            return f"{name} is not shown: it is no text, or too long."
+        return f"{name}:\n{data.decode('utf-8', 'replace')}"
 
     def _take(self, report: VerifierReport, scores: Sequence[float | None]) -> None:
         valid = [score for score in scores if score is not None]
