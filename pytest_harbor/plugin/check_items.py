@@ -23,6 +23,7 @@ from pytest_harbor.plugin import labels
 from pytest_harbor.plugin.check_options import house_rules
 from pytest_harbor.plugin.collect import AboveTask, TaskFile, TrialItem
 from pytest_harbor.plugin.options import settings
+from pytest_harbor.plugin.outcomes import Failed
 from pytest_harbor.plugin.variants import Variant, variants
 from pytest_harbor.trial.network_plan import task_network
 
@@ -58,7 +59,7 @@ def static_check(request: pytest.FixtureRequest) -> None:
     ]
     text = "\n".join(finding_line(one.as_dict(_near(item))) for one in findings)
     if errors:
-        pytest.fail(text, pytrace=False)
+        raise Failed(text)
     if text:
         item.add_report_section("call", "harbor check", text)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Failed(pytest.fail.Exception, AssertionError):  # type: ignore[misc, name-defined]
-    """A trial that came to an end and did not pass.
+    """What was asked came to an end and did not pass: a trial, a step of it, a check.
 
     Editors take an exception that is no ``AssertionError`` for an error of the test itself.
     """
@@ -78,7 +78,7 @@ def _report_steps(subtests: pytest.Subtests, item: pytest.Item, result: TrialRes
         text = _clean(item, step_text(result, step))
         with subtests.test(msg=step.name):
             if not result.passed and (step.unmet or not step.passed):
-                pytest.fail(text, pytrace=False)
+                raise Failed(text)
             print(text)  # noqa: T201 - the subtest's captured output
 
 

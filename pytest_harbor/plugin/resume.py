@@ -232,12 +232,14 @@ def set_earlier_properties(item: pytest.Item) -> None:
 
 def earlier_trial(request: pytest.FixtureRequest) -> None:
     """The function of an item that is not run again: passes or fails as it did."""
+    from pytest_harbor.plugin.outcomes import Failed
+
     trial = request.node.stash[_TRIAL]
     first, _, rest = trial.text.partition("\n")
     said = f"from job {trial.folder.parent.name} (resumed); its trial was not run again"
     text = "\n".join(part for part in (first, said, rest) if part)
     if trial.outcome == "failed":
-        pytest.fail(text, pytrace=False)
+        raise Failed(text)
     request.node.add_report_section("call", "harbor", text)
 
 

@@ -18,6 +18,7 @@ from pytest_harbor.plugin import engine
 from pytest_harbor.plugin.trial_of_item import set_properties
 from pytest_harbor.result.reward import Reward, judge
 from pytest_harbor.result.trial import TrialResult
+from pytest_harbor.result.work import StepResult
 
 engine.require = lambda *_: None
 
@@ -36,6 +37,12 @@ def harbor_trial(request, harbor_task):
         task_path=harbor_task.path, agent_name=request.node.variant.agent,
         category="reward", reward=Reward(rewards, "reward.json"), verdict=judge(rewards, 1.0),
     )
+    if name.endswith("steps"):
+        earned = {"first": {"reward": 1.0}, "second": rewards}
+        result.steps = [
+            StepResult(name=step, reward=Reward(given, "reward.json"), verdict=judge(given, 1.0))
+            for step, given in earned.items()
+        ]
     set_properties(request.node, result.properties())
     return result
 """

@@ -51,20 +51,42 @@ def test_nodes_have_what_vs_code_asks_of_them(project):
         assert not node["parametrized"]
 
 
+TELL_FAILURES = """
+def pytest_exception_interact(call, report):
+    with open("raised.txt", "a") as file:
+        file.write(f"{report.when}:{isinstance(call.excinfo.value, AssertionError)} ")
+"""
+
+
 def test_a_trial_below_the_threshold_failed_and_is_no_error(project):
     """VS Code tells the two apart by the exception: failed is an AssertionError."""
     project.task("poor")
-    project.conftest(
-        """
-def pytest_exception_interact(call):
-    Path("raised.txt").write_text(str(isinstance(call.excinfo.value, AssertionError)))
-"""
-    )
+    project.conftest(TELL_FAILURES)
     result = project.run((), "-rf")
     result.assert_outcomes(failed=1)
-    assert (project.path / "raised.txt").read_text() == "True"
+    assert (project.path / "raised.txt").read_text() == "call:True "
     result.stdout.fnmatch_lines(["FAILED tasks/poor/task.toml::oracle - Failed: *reward 0.25*"])
     result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.no_fnmatch_line("*AssertionError*")
+
+
+def test_steps_fail_likewise(project):
+    project.task("poor steps")
+    project.conftest(TELL_FAILURES)
+    result = project.run((), "-rA")
+    assert (project.path / "raised.txt").read_text() == "call:True call:True "
+    result.stdout.fnmatch_lines(
+        ["SUBFAILED[[]second[]] tasks/poor steps/task.toml::oracle - Failed: step second: *"]
+    )
+
+
+def test_checks_fail_likewise(project):
+    project.task("good", toml="memroy = 1\n")
+    project.conftest(TELL_FAILURES)
+    result = project.run((), "--harbor-check=static", "-rf")
+    result.assert_outcomes(failed=1)
+    assert (project.path / "raised.txt").read_text() == "call:True "
+    result.stdout.fnmatch_lines(["FAILED tasks/good/task.toml::check - Failed: *memroy*"])
     result.stdout.no_fnmatch_line("*AssertionError*")
 
 

@@ -40,11 +40,12 @@ def test_split_stores_how_long_trials_took(project):
 def test_timeout_ends_a_trial_and_the_run_goes_on(project):
     project.task("good")
     project.task("slow")
-    project.task("slow-too")
-    result = project.run((), "--timeout=1", "-rA")
-    result.assert_outcomes(passed=1, errors=2)
-    result.stdout.fnmatch_lines([f"ERROR {ids('slow')[0]} - Failed: Timeout (>1.0s)*"])
-    assert project.ran() == ids("good", "slow", "slow-too")
+    # What is imported in the first trial's time may take longer than this limit.
+    project.conftest("\nimport pytest_harbor.environment.docker.backend\n")
+    result = project.run((), "--timeout=4", "-rA", "tasks/slow", "tasks/good")
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines([f"ERROR {ids('slow')[0]} - Failed: Timeout (>4.0s)*"])
+    assert project.ran() == ids("slow", "good")
 
 
 def test_rerunfailures_runs_the_trial_again_and_reports_its_last_reward(project):

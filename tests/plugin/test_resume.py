@@ -120,6 +120,18 @@ def test_what_stands_is_reported_and_the_rest_runs(project: Any, earlier: Any) -
     assert job.aside == []
 
 
+def test_what_failed_is_no_error_in_an_editor(project: Any, earlier: Any) -> None:
+    earlier().trial("b", "failed")
+    project.conftest(
+        "def pytest_exception_interact(call):\n"
+        "    print('is a failure:', isinstance(call.excinfo.value, AssertionError))\n"
+    )
+    result = project.run("tasks/b", "--harbor-resume", "-rf", "-s")
+    result.stdout.fnmatch_lines(
+        ["*is a failure: True*", "FAILED (resumed) tasks/b/task.toml::oracle - Failed: reward 0*"]
+    )
+
+
 def test_old_and_new_are_counted_together(project: Any, earlier: Any) -> None:
     job = earlier()
     job.write("result.json", {**job.result(), "n_total_trials": 4})
