@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_harbor.dataset.cache import Progress
-from pytest_harbor.dataset.git import Repository, TreeEntry, tree_of
+from pytest_harbor.dataset.git import Reader, Repository, TreeEntry, tree_of
 from pytest_harbor.dataset.lfs import (
     ATTRIBUTES,
     MAX_POINTER,
@@ -32,6 +32,7 @@ class CommitTasks:
 
     Args:
         repository: Holds the commit.
+        reader: Reads its objects.
         paths: The tasks' folders in it.
         progress: Is told what goes on.
 
@@ -40,8 +41,11 @@ class CommitTasks:
         RoomError: There is no room for the tasks.
     """
 
-    def __init__(self, repository: Repository, paths: Sequence[str], progress: Progress) -> None:
+    def __init__(
+        self, repository: Repository, reader: Reader, paths: Sequence[str], progress: Progress
+    ) -> None:
         self._repository = repository
+        self._reader = reader
         self._lfs = LfsObjects(repository, progress)
         trees = _trees(repository, paths)
         attributes = self._attributes(trees)
@@ -125,7 +129,7 @@ class CommitTasks:
         """The content of small objects."""
         if not oids:
             return {}
-        with closing(self._repository.read(oids)) as contents:
+        with closing(self._reader.read(oids)) as contents:
             return {oid: content.read() for oid, content in zip(oids, contents, strict=True)}
 
     def _checked(self, path: str, tree: Mapping[str, Entry], in_lfs: set[str]) -> dict[str, Entry]:
@@ -194,7 +198,7 @@ class CommitTasks:
         """The files' content, in their order."""
         files = [one for one in entries if one.kind == "file"]
         plain = [one.content for one in files if self._pointer(one) is None]
-        with closing(self._repository.read(plain)) as blobs:
+        with closing(self._reader.read(plain)) as blobs:
             for one in files:
                 if pointer := self._pointer(one):
                     with self._lfs.open(pointer, what) as content:

@@ -142,9 +142,11 @@ class Fetcher:
     ) -> None:
         """Take tasks out of a commit; what an earlier try has found stays."""
         missing = [task for task in tasks if task not in found]
-        commit = CommitTasks(repository, [task.path for task in missing], self._progress)
-        for task in missing:
-            found[task] = self._take_one(commit, task, place, repository.room)
+        paths = [task.path for task in missing]
+        with repository.reader() as reader:
+            commit = CommitTasks(repository, reader, paths, self._progress)
+            for task in missing:
+                found[task] = self._take_one(commit, task, place, repository.room)
 
     def _take_one(self, commit: CommitTasks, task: GitTask, place: Path, room: Room) -> FetchedTask:
         draft = place / task.key

@@ -6,9 +6,12 @@ submodule or attribute of a repository takes effect, and no link of it is ever m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+import subprocess
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple, TypeVar
@@ -21,6 +24,8 @@ from pytest_harbor.dataset.write import Readable
 from pytest_harbor.errors import DatasetError
 
 _EVERYTHING = "+refs/*:refs/all/*"
+# So many lines fit into the smallest pipe, though nobody reads it yet.
+_AHEAD = 60
 _T = TypeVar("_T")
 
 
@@ -120,7 +125,7 @@ class Repository:
         if entry is None or not entry.is_file:
             return None
         self.fetch_objects([entry.oid])
-        with closing(self.read([entry.oid])) as contents:
+        with self.reader() as reader, closing(reader.read([entry.oid])) as contents:
             return next(contents).read()
 
     def sizes(self, oids: Iterable[str]) -> dict[str, int]:
@@ -130,24 +135,11 @@ class Repository:
         pairs = (line.split() for line in lines.decode().splitlines())
         return {oid: int(size) for oid, size in pairs if size.isdigit()}
 
-    def read(self, oids: Iterable[str]) -> Generator[Readable]:
-        """The content of objects, in the order asked for; each is read before the next."""
+    @contextmanager
+    def reader(self) -> Iterator[Reader]:
+        """One process that gives the content of objects."""
         with started(["cat-file", "--batch"], self.path) as process:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            for oid in oids:
-                with suppress(BrokenPipeError):
-                    process.stdin.write(f"{oid}\n".encode())
-                    process.stdin.flush()
-                header = process.stdout.readline().split()
-                if not header:
-                    raise GitCommandError(f"{self.url}: git ended before all files were read")
-                if len(header) != 3:
-                    raise DatasetError(f"{self.url} did not give {oid}")
-                part = _Part(process.stdout, int(header[2]))
-                yield part
-                part.skip()
-                process.stdout.read(1)
+            yield Reader(process, self.url)
 
     def fetch_objects(self, oids: Sequence[str]) -> None:
         """Get what a fetch without blobs left out."""
@@ -263,6 +255,70 @@ def _tree_entry(line: str) -> TreeEntry:
     meta, _, path = line.partition("\t")
     mode, kind, oid = meta.split()[:3]
     return TreeEntry(mode, kind, oid, path)
+
+
+class Reader:
+    """Reads objects through one ``git cat-file``, which is asked ahead of what is read."""
+
+    def __init__(self, process: subprocess.Popen[bytes], url: str) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._asking, self._answers = process.stdin, process.stdout
+        self._url = url
+        self._asked: deque[str] = deque()
+        self._part: _Part | None = None
+
+    def read(self, oids: Iterable[str]) -> Generator[Readable]:
+        """The content of objects, in the order asked for; each is read before the next.
+
+        Raises:
+            GitCommandError: Git ended.
+            DatasetError: It does not have one.
+        """
+        wanted = iter(oids)
+        try:
+            while True:
+                self._ask(wanted)
+                if not self._asked:
+                    return
+                yield self._next()
+        finally:
+            self._drop()
+
+    def _ask(self, wanted: Iterator[str]) -> None:
+        if self._asked:
+            return
+        more = list(islice(wanted, _AHEAD))
+        with suppress(BrokenPipeError):
+            self._asking.write("".join(f"{oid}\n" for oid in more).encode())
+            self._asking.flush()
+        self._asked += more
+
+    def _next(self) -> _Part:
+        self._finish()
+        oid = self._asked.popleft()
+        header = self._answers.readline().split()
+        if not header:
+            raise GitCommandError(f"{self._url}: git ended before all files were read")
+        if len(header) != 3:
+            raise DatasetError(f"{self._url} did not give {oid}")
+        self._part = _Part(self._answers, int(header[2]))
+        return self._part
+
+    def _finish(self) -> None:
+        if self._part is not None:
+            self._part.skip()
+            self._answers.read(1)
+            self._part = None
+
+    def _drop(self) -> None:
+        """Pass over what was asked for and is not wanted any more."""
+        with suppress(DatasetError):
+            self._finish()
+            while self._asked:
+                with suppress(DatasetError):
+                    self._next()
+                    self._finish()
 
 
 class _Part:

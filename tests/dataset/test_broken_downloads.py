@@ -41,15 +41,14 @@ def download(cache: Cache, tasks: list[GitTask]):
 
 
 def dying_git(folder: Path, times: int) -> None:
-    """A ``git`` whose reading process is killed, so many times, after its first answer."""
+    """A ``git`` whose reading process is killed, so many times, before its first answer."""
     folder.mkdir()
     program = folder / "git"
     program.write_text(
         f"""#!{sys.executable}
 import os, pathlib, subprocess, sys
 left = pathlib.Path({str(folder / "left")!r})
-count = int(left.read_text())
-if sys.argv[1:3] == ["cat-file", "--batch"] and count:
+if sys.argv[1:3] == ["cat-file", "--batch"] and (count := int(left.read_text())):
     left.write_text(str(count - 1))
     os.kill(os.getpid(), 9)
 os.execv({_GIT!r}, ["git", *sys.argv[1:]])
