@@ -91,7 +91,9 @@ class AboveTask:
         named: NamedRoot | None = self.getparent(NamedRoot)
         if named is not None:
             return named.path
-        return self.path.parents[self.path.name == CONFIG_FILE]
+        # One object for all neighbours: pytest looks hooks up by it, at each call of one.
+        shared: Path = self.parent.path
+        return shared if str(shared) == os.path.dirname(self.path) else self.path.parent
 
     @property
     def ihook(self) -> pluggy.HookRelay:
@@ -140,6 +142,7 @@ class TaskFile(AboveTask, pytest.Module):
         asked: What hooks and the task's path are at fault for, under ``--harbor-check``.
     """
 
+    parent: TaskFolder
     fault: TaskFormatError | None = None
     asked: tuple[Problem, ...] = ()
     _task: Task | None = None
@@ -195,7 +198,7 @@ class TaskFile(AboveTask, pytest.Module):
 
     def _is_wanted(self) -> bool:
         """Whether the options keep the task; it is read, unless it did not change."""
-        config, folder = self.config, self.path.parent
+        config, folder = self.config, self.parent.path
         if not settings(config).tasks and not changed.is_kept(config, folder):
             return False
         self._read()
@@ -206,13 +209,14 @@ class TaskFile(AboveTask, pytest.Module):
         from pytest_harbor.task.links import refuse_outside_links
         from pytest_harbor.task.reader import read_task
 
-        self.extra_keyword_matches.add(self.path.parent.name)
+        folder = self.parent.path
+        self.extra_keyword_matches.add(folder.name)
         try:
             wanted = settings(self.config)
             if wanted.ci.untrusted:
-                refuse_outside_links(self.path.parent)
+                refuse_outside_links(folder)
             self._task = read_task(
-                self.path.parent,
+                folder,
                 strict=wanted.strict and not wanted.check,
                 overrides=wanted.overrides,
             )
@@ -262,7 +266,6 @@ class TaskFile(AboveTask, pytest.Module):
 
     def _made_by_pytest(self) -> list[TrialItem]:
         """Make the items; pytest does its parametrization, where there can be any."""
-        assert self.parent is not None
         folder = self.parent.parent
         assert folder is not None
         shared = folder.stash.get(_SHARED_FIXTURES, None)
