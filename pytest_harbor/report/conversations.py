@@ -171,7 +171,7 @@ def _reason_of_trial(trial: Trial) -> str:
         return "run again"
     if trial.category != "reward" or trial.reward is None:
         return "without a verdict"
-    return "signs of tampering" if trial.untrusted or trial.suspicious else ""
+    return "signs of tampering" if trial.has_signs else ""
 
 
 def _metadata(trial: Trial, step: str, grade: Grade) -> dict[str, Any]:

@@ -123,6 +123,14 @@ class Trial:
         return min(self.reward, 0.0) if self.untrusted else self.reward
 
     @property
+    def has_signs(self) -> bool:
+        """Something was found that honest work has no reason for, of the agent's doing.
+
+        What an image brings is its author's.
+        """
+        return self.untrusted or any(code != "tests-in-image" for code in self.codes)
+
+    @property
     def group(self) -> tuple[str, str]:
         """Agent and model."""
         return self.agent, self.model

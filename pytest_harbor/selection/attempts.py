@@ -113,6 +113,7 @@ def _candidate(trial: Trial, place: int) -> Candidate:
         rewards=dict(trial.rewards),
         passed=trial.passed,
         untrusted=trial.untrusted,
+        has_signs=trial.has_signs,
         fault=trial.fault,
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),

@@ -16,6 +16,7 @@ from pytest_harbor.report.work import artifact_paths
 from pytest_harbor.selection.said import instruction, last_message, told
 
 TAMPERED = "no verdict that can be trusted, after tampering"
+SIGNS = "signs of tampering"
 """Why an attempt is no candidate, unless a selector says otherwise."""
 INTERRUPTED = "not asked to the end: the run was interrupted"
 
@@ -50,6 +51,7 @@ class Candidate:
         rewards: All of them.
         passed: Whether it passed; None as with ``reward``.
         untrusted: Its reward is not believed, after tampering.
+        has_signs: Signs of tampering were found, whether its reward is believed or not.
         fault: The first fault's class name.
         input_tokens: Read by the agent; None where it is not known.
         output_tokens: Written by it.
@@ -66,6 +68,7 @@ class Candidate:
     rewards: Mapping[str, float] = field(default_factory=dict)
     passed: bool | None = None
     untrusted: bool = False
+    has_signs: bool = False
     fault: str = ""
     input_tokens: float | None = None
     output_tokens: float | None = None
@@ -168,10 +171,12 @@ class Selector(ABC):
     def why_not(self, candidate: Candidate) -> str:
         """Why an attempt is no candidate; empty where it is one.
 
-        What was tampered with until its verdict is not believed is none.
+        What has signs of tampering is none: a verdict may stand beside them, but who chooses has
+        others to take.
         """
-        has_none = candidate.category == "reward" and candidate.reward is None
-        return TAMPERED if candidate.untrusted or has_none else ""
+        if candidate.untrusted or (candidate.category == "reward" and candidate.reward is None):
+            return TAMPERED
+        return SIGNS if candidate.has_signs else ""
 
     def fingerprint(self, group: Group) -> str:
         """Names all that a choice hangs on: with the same one an earlier choice is taken again.

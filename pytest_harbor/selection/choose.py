@@ -244,5 +244,12 @@ def _without_rewards(group: Group) -> Group:
 
 def _unrewarded(one: Candidate) -> Candidate:
     return replace(
-        one, category="", reward=None, rewards={}, passed=None, untrusted=False, fault=""
+        one,
+        category="",
+        reward=None,
+        rewards={},
+        passed=None,
+        untrusted=False,
+        has_signs=False,
+        fault="",
     )

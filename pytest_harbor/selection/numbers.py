@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pytest_harbor.report.numbers import LEFT_OUT
 from pytest_harbor.report.rates import Rate, mean_rate, rate_by_task
 from pytest_harbor.report.trial import Trial
-from pytest_harbor.selection.candidate import Candidate
+from pytest_harbor.selection.candidate import SIGNS, Candidate
 from pytest_harbor.selection.choose import Selected, Selection
 from pytest_harbor.selection.reward import RewardSelector, expected_best
 
@@ -94,7 +94,10 @@ def _why_not(one: Selected, expected: int) -> str:
     if one.problem:
         return "tasks of which nothing was chosen"
     if one.choice is None:
-        return "" if _all_tampered(one) else "tasks without an attempt to choose"
+        if _all_tampered(one):
+            return ""
+        signs = SIGNS in one.attempts.left_out
+        return f"tasks without an attempt to choose{f': {SIGNS}' if signs else ''}"
     trial = one.choice.candidate.source
     return "" if trial.counts else f"chosen: {LEFT_OUT.get(trial.category, LEFT_OUT[''])}"
 
@@ -118,6 +121,15 @@ def _best(one: Selected, selector: RewardSelector) -> list[Trial]:
     """The attempts that count, the preferred ones first; those tampered with last."""
     counted: list[Candidate] = [one for one in one.attempts.everyone if one.source.counts]
     return [one.source for one in sorted(counted, key=selector.rank)]
+
+
+def _earned(trial: Trial) -> float:
+    # Of a set of attempts with signs of tampering alone nothing would be chosen.
+    return min(trial.score, 0.0) if trial.has_signs else trial.score
+
+
+def _passed(trial: Trial) -> float:
+    return float(trial.passed and not trial.has_signs)
 
 
 def _of_trials(tasks: Sequence[Sequence[Trial]], left_out: Mapping[str, int]) -> Figure | None:
@@ -146,8 +158,8 @@ def _best_of_k(ranked: Sequence[Sequence[Trial]], k: int) -> Figure | None:
     enough = [trials for trials in ranked if len(trials) >= k]
     few = len(ranked) - len(enough)
     return _figure(
-        [expected_best([trial.score for trial in trials], k) for trials in enough],
-        [min(expected_best([float(one.passed) for one in trials], k), 1.0) for trials in enough],
+        [expected_best([_earned(trial) for trial in trials], k) for trials in enough],
+        [min(expected_best([_passed(trial) for trial in trials], k), 1.0) for trials in enough],
         sum(len(trials) // k for trials in enough),
         {f"tasks with fewer than {k} valid attempts": few} if few else {},
     )

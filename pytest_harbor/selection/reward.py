@@ -8,7 +8,10 @@ from collections.abc import Sequence
 from pytest_harbor.report.numbers import LEFT_OUT
 from pytest_harbor.report.rates import total_of
 from pytest_harbor.result.reward import shown
-from pytest_harbor.selection.candidate import TAMPERED, Candidate, Choice, Group, Selector
+from pytest_harbor.selection.candidate import SIGNS, TAMPERED, Candidate, Choice, Group, Selector
+
+_LAST = {SIGNS: 2.0, TAMPERED: 3.0}
+"""Places by preference of what is no candidate; other reasons have the first."""
 
 
 class RewardSelector(Selector):
@@ -39,7 +42,8 @@ class RewardSelector(Selector):
         """Sorts candidates by preference; those that are none come last."""
         value = self.value(candidate)
         if self.why_not(candidate) or value is None:
-            return (1.0 + (self.why_not(candidate) == TAMPERED), 0.0, *candidate.price)
+            place = _LAST.get(self.why_not(candidate), 1.0)
+            return (place, 0.0, *candidate.price)
         return (0.0, -value, *candidate.price)
 
     def select(self, group: Group) -> Choice:

@@ -9,12 +9,20 @@ import pytest
 
 from pytest_harbor.errors import OptionError
 from pytest_harbor.report.job import read_job
-from pytest_harbor.selection.candidate import INTERRUPTED, Choice, Group, Selector
+from pytest_harbor.selection.candidate import (
+    INTERRUPTED,
+    SIGNS,
+    TAMPERED,
+    Choice,
+    Group,
+    Selector,
+)
 from pytest_harbor.selection.choose import Selection, select
 from pytest_harbor.selection.find import FunctionSelector, find_selector
 from pytest_harbor.selection.lines import lines
 from pytest_harbor.selection.numbers import figures
 from pytest_harbor.selection.record import Kept, document, keep
+from pytest_harbor.selection.reward import RewardSelector
 from tests.model_server.script import Turn
 from tests.model_server.server import ModelServer
 from tests.selection.test_judge import best, fill
@@ -45,9 +53,13 @@ def first(group: Group) -> Choice:
 def test_what_is_not_believed_is_chosen_by_nobody_who_does_not_ask_for_it() -> None:
     forged = trial("a", 1, 1.0, untrusted=True, passed=False)
     evaded = trial("a", 2, None)
-    found = chosen(forged, evaded, trial("a", 3, 0.0), selector=by(first))
-    assert names(found) == ["a__3"]
-    assert sum(found.tasks[0].attempts.left_out.values()) == 2
+    odd = trial("a", 4, 1.0, suspicious=1, codes=("replaced-program",))
+    authors = trial("a", 3, 0.0, suspicious=1, codes=("tests-in-image",))
+    for selector in (by(first), RewardSelector()):
+        found = chosen(forged, evaded, authors, odd, selector=selector)
+        assert names(found) == ["a__3"]
+        assert found.tasks[0].attempts.left_out == {TAMPERED: 2, SIGNS: 1}
+        assert only(found).best_possible.mean_reward.value == 0.0
 
     class Bold(Selector):
         name = "bold"
@@ -59,6 +71,12 @@ def test_what_is_not_believed_is_chosen_by_nobody_who_does_not_ask_for_it() -> N
             return first(group)
 
     assert names(chosen(forged, evaded, selector=Bold())) == ["a__1"]
+    alone = only(chosen(odd, *attempts("b", 1)))
+    assert alone.left_out == {"tasks without an attempt to choose: signs of tampering": 1}
+    assert alone.selected.mean_reward.denominator == 1
+    best_of = only(chosen(odd, trial("a", 1, 0.5), trial("a", 2, 0.0))).best_of
+    assert [one.mean_reward.value for one in best_of.values()] == pytest.approx([1 / 6, 1 / 3, 0.5])
+    assert [one.pass_rate.value for one in best_of.values()] == [0.0, 0.0, 0.0]
 
 
 def test_a_judge_is_not_asked_of_what_was_tampered_with(
