@@ -53,7 +53,8 @@ def test_a_trial_that_another_verifier_graded_is_not_graded_by_the_test_script(
 def test_a_verifier_that_was_named_and_never_reached_is_not_replaced(
     pytester: pytest.Pytester, tmp_path: Path
 ) -> None:
-    pytester.makeini("[pytest]\nharbor_verifier = judge\n")
+    kwargs = "model=m base_url=http://127.0.0.1:9/v1"
+    pytester.makeini(f"[pytest]\nharbor_verifier = judge\nharbor_verifier_kwarg = {kwargs}\n")
     item = pytester.getitem("def test_func(): pass")
     assert "verify: " not in kept_lines(item, tmp_path, None)
     with pytest.raises(OptionError, match="graded by judge"):
