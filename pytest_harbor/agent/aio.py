@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, TypeVar
@@ -125,24 +124,13 @@ class AsyncEnvironment:
         work.exception()  # its caller is gone
 
 
-def call_agent(
-    method: Callable[..., Any], environment: Environment, context: AgentContext, *first: Any
-) -> None:
-    """Call a method of an agent's; one that is async is driven to its end.
-
-    Args:
-        method: Takes ``first``, the environment and the context.
-        environment: The phase's.
-        context: The phase's.
-        first: What comes before these.
+def drive(work: Coroutine[Any, Any, None], context: AgentContext) -> None:
+    """Drive what an async method of an agent's gave to its end.
 
     Raises:
-        AgentTimeoutError: An async method outran the phase's limit, and was cancelled.
+        AgentTimeoutError: It outran the phase's limit, and was cancelled.
     """
-    box = AsyncEnvironment(environment) if inspect.iscoroutinefunction(method) else environment
-    work = method(*first, box, context)
-    if inspect.iscoroutine(work):
-        asyncio.run(_driven(work, context))
+    asyncio.run(_driven(work, context))
 
 
 async def _driven(work: Coroutine[Any, Any, None], context: AgentContext) -> None:

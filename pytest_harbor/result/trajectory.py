@@ -90,6 +90,8 @@ class _Model(BaseModel):
         allow_inf_nan=False,
         protected_namespaces=(),
         validate_assignment=False,
+        # Every trial loads these models, and nop and oracle write no trajectory.
+        defer_build=True,
     )
 
 

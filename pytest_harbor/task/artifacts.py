@@ -17,7 +17,7 @@ _ABSOLUTE = re.compile(r"/|[A-Za-z]:/")
 class ArtifactEntry(BaseModel):
     """One file or folder to copy out of the environment after the agent."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     source: str
     """Path in the container; relative to the working folder unless absolute."""

@@ -42,7 +42,8 @@ _PACKAGE_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]*/[a-zA-Z0-9][a-zA-Z0-9._-
 
 
 class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    # Most tables are only ever read as a part of the whole, whose validator has theirs in it.
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class _PhaseNetwork(_Table):

@@ -17,7 +17,7 @@ _COOKIES = ("cookie", "set-cookie")
 class McpServer(BaseModel):
     """One server; a later one of the same name wins."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
     name: str
     """Name by which the agent knows it."""

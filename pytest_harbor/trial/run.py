@@ -15,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
-from pytest_harbor.agent.aio import call_agent
+from pytest_harbor.agent.call import call_agent
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (

@@ -8,13 +8,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_harbor.agent.aio import call_agent
 from pytest_harbor.agent.base import Agent, AgentContext
+from pytest_harbor.agent.call import call_agent
 from pytest_harbor.agent.model_route import CALLS_FILE
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.errors import OptionError, Problem, TaskFormatError, TrajectoryFormatError
-from pytest_harbor.result.agent_logs.gateway_record import recorded_calls
-from pytest_harbor.result.agent_logs.model_calls import read_model_calls
 from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.result.trajectory_reader import read_trajectory
 from pytest_harbor.result.trajectory_usage import usage_of
@@ -117,6 +115,10 @@ def _from_calls(work: Work, agent: Agent, logs_dir: Path, record: TrialRecord) -
     calls_file = record.path / "agent" / CALLS_FILE
     if "agent" not in work.timings or calls_file.is_symlink() or not calls_file.is_file():
         return
+    # Here, since most trials have no such record.
+    from pytest_harbor.result.agent_logs.gateway_record import recorded_calls
+    from pytest_harbor.result.agent_logs.model_calls import read_model_calls
+
     begun = work.timings["agent"].started_at
     with calls_file.open("rb") as lines:
         calls = (call for call in recorded_calls(lines) if call.is_since(begun))

@@ -26,3 +26,14 @@ def pytest_collection_finish():
 """)
     result = project.pytester.run(sys.executable, "-m", "pytest", "--collect-only")
     result.stdout.fnmatch_lines(["*docker loaded: False*"])
+
+
+def test_a_trial_loads_neither_asyncio_nor_readers_of_agents_logs(project):
+    """They are for some agents; each worker would load them for its first trial."""
+    code = (
+        "import sys, pytest_harbor.plugin.trial_of_item; "
+        "print([name for name in ('asyncio', 'pytest_harbor.result.agent_logs') "
+        "if name in sys.modules])"
+    )
+    result = project.pytester.run(sys.executable, "-c", code)
+    result.stdout.fnmatch_lines(["[[]]"])
