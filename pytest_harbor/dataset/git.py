@@ -17,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import IO, NamedTuple, TypeVar
 
 from pytest_harbor.dataset.git_program import GitCommandError, run_git, started
+from pytest_harbor.dataset.http import MAX_DOCUMENT
 from pytest_harbor.dataset.room import DEFAULT_MAX_SIZE, Room
 from pytest_harbor.dataset.spec import GitSpec, check_ref, is_commit
 from pytest_harbor.dataset.tree import Entry
@@ -119,14 +120,21 @@ class Repository:
             return None
         return "link" if entry.mode == "120000" else entry.kind
 
-    def file(self, path: str) -> bytes | None:
-        """The content of one regular file; None where there is none."""
+    def file(self, path: str, limit: int = MAX_DOCUMENT) -> bytes | None:
+        """The content of one regular file; None where there is none.
+
+        Raises:
+            DatasetError: It has more than ``limit`` bytes.
+        """
         entry = next(iter(self.at([path])), None)
         if entry is None or not entry.is_file:
             return None
         self.fetch_objects([entry.oid])
         with self.reader() as reader, closing(reader.read([entry.oid])) as contents:
-            return next(contents).read()
+            content = next(contents).read(limit + 1)
+        if len(content) > limit:
+            raise DatasetError(f"{path} of {self.url}: larger than {limit // 1024**2} MiB")
+        return content
 
     def sizes(self, oids: Iterable[str]) -> dict[str, int]:
         """Sizes of objects that were fetched, in bytes; without those that were not."""

@@ -137,7 +137,10 @@ class Scripts:
             shown = f"{source.path} of {source.url} at {source.commit[:12]}"
             with self._cache.workspace() as folder:
                 content = git.with_commit(
-                    source.url, source.commit, folder, lambda found: found.file(source.path)
+                    source.url,
+                    source.commit,
+                    folder,
+                    lambda found: found.file(source.path, MAX_BYTES),
                 )
         if content is None:
             raise DatasetError(f"{shown}: no such file")

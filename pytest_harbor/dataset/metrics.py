@@ -12,6 +12,7 @@ SCRIPT = "uv-script"
 SCRIPT_FILE = "metric.py"
 TYPES = ("mean", "sum", "min", "max", SCRIPT)
 """Harbor's names of them."""
+MAX_METRICS = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +85,8 @@ def registry_metrics(
     Raises:
         DatasetError: One is of no known type, or has wrong arguments.
     """
+    if len(rows) > MAX_METRICS:
+        raise DatasetError(f"{place}: metrics: at most {MAX_METRICS}, got {len(rows)}")
     return tuple(
         _metric(row, f"{place}: metrics[{number}]", find) for number, row in enumerate(rows)
     )

@@ -72,6 +72,12 @@ def test_a_metric_that_is_none_is_told_with_its_place(registry, cache, tmp_path,
         _resolver(cache, tmp_path).resolve("bench")
 
 
+def test_metrics_without_end_are_refused(registry, cache, tmp_path):
+    registry([{"type": "mean"}] * 101)
+    with pytest.raises(DatasetError, match="metrics: at most 100, got 101"):
+        _resolver(cache, tmp_path).resolve("bench")
+
+
 def test_another_datasets_metrics_are_no_fault_of_this_one(registry, cache, tmp_path):
     registry([{"type": "mean"}])
     (row,) = json.loads((tmp_path / "registry.json").read_text())
@@ -175,6 +181,14 @@ def test_a_script_that_was_changed_in_the_cache_is_fetched_again(
     cache.forget_notes()
     assert not path.exists()
     assert scripts.path(found.metrics[0].script).read_bytes() == SCRIPT
+
+
+def test_a_huge_script_in_a_repository_is_not_read(repository, repositories, cache, tmp_path):
+    (tmp_path / "source/huge.py").write_bytes(b"#" * (MAX_BYTES + 1))
+    commit = repository("huge.py")
+    found = _resolver(cache, tmp_path).resolve(f"{repositories.url('acme/bench.git')}@{commit}")
+    assert "larger than 1 MiB" in found.metrics[0].script.problem
+    assert len(found.tasks) == 1
 
 
 def test_a_script_outside_of_its_repository_is_refused(repository, repositories, cache, tmp_path):
