@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.environment.docker import ContainerSpec, DockerEnvironment, Engine, capabilities
+from pytest_harbor.environment.docker.naming import kept_name
 from pytest_harbor.environment.kept import KeptBox
 from pytest_harbor.errors import (
+    EnvironmentFault,
     EnvironmentLostError,
     EnvironmentStartError,
     TransferError,
@@ -221,6 +223,33 @@ def test_a_kept_container_survives_the_stop(make_box: MakeBox):
     with pytest.raises(EnvironmentLostError):
         box.exec(["true"])
     box._engine.api.remove_container(box.name, force=True)
+
+
+@pytest.mark.parametrize("fails", ["rename", "network"])
+def test_a_container_that_cannot_be_kept_is_an_ordinary_one_with_an_ordinary_network(
+    make_box: MakeBox, monkeypatch: pytest.MonkeyPatch, fails: str
+):
+    box = make_box()
+    box.start()
+    name, api, kept = box.name, box._engine.api, list[str]()
+
+    def keep():
+        kept.append("network")
+        raise EnvironmentFault("no")
+
+    monkeypatch.setattr(box._network, "keep", keep)
+    if fails == "rename":  # somebody has a container of that name
+        config = {"Image": "debian:bookworm-slim", "Labels": box._engine.labels()}
+        api.create_from(config, kept_name(name))
+    with pytest.raises(EnvironmentFault):
+        box.keep()
+    assert kept == ([] if fails == "rename" else ["network"])
+    assert api.inspect_container(name)["State"]["Running"]
+    assert box.exec("echo on").stdout == "on\n"
+    box.stop()
+    assert not exists(box)
+    if fails == "rename":
+        api.remove_container(kept_name(name), force=True)
 
 
 @pytest.mark.parametrize(

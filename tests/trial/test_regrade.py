@@ -2,10 +2,13 @@
 
 import json
 import subprocess
+import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from docker.errors import NotFound
 
 from pytest_harbor.__main__ import main
 
@@ -96,6 +99,74 @@ def test_a_ready_image_is_not_blamed_for_what_the_agent_left(
     broken = run_tasks("tasks/hello", f"--harbor-regrade={old}", "-rs")
     broken.run.stdout.fnmatch_lines(["0 of 1 trials graded again: 0 with another verdict, 1 not*"])
     broken.run.stdout.fnmatch_lines(["SKIPPED*files were changed since*"])
+
+
+BUILDER = """\
+from pytest_harbor import Agent
+from pytest_harbor.environment.base import ImageLayer
+
+
+class Builder(Agent):
+    name = "builder"
+
+    def layers(self, timeout_sec):
+        return (ImageLayer("regrade-layer", "echo ok > /word", {key!r}, "", timeout_sec),)
+
+    def run(self, instruction, environment, context):
+        environment.exec("cp /word /app/out.txt")
+"""
+
+
+@pytest.mark.parametrize("compose", ["", "services: {main: {environment: {A: b}}}\n"])
+def test_an_image_that_is_gone_is_built_again_with_what_was_installed(
+    make_task: Any, run_tasks: Any, pytester: pytest.Pytester, engine: Any, compose: str
+) -> None:
+    key = uuid.uuid4().hex
+    pytester.makepyfile(regradebuilder=BUILDER.format(key=key))
+    folder = make_task(test=WRONG, dockerfile=f"FROM debian:bookworm-slim\nWORKDIR /app\n# {key}\n")
+    if compose:
+        make_task.write(folder, "environment/docker-compose.yaml", compose)
+    run_tasks("--harbor-agent=regradebuilder:Builder", "--harbor-save-files").run.assert_outcomes(
+        failed=1
+    )
+    (old,) = jobs(pytester.path)
+    note = json.loads(next(old.glob("*/saved/files.json")).read_text())
+    repository, _, tag = note["image"].partition(":")
+    try:
+        # Built again it has another id, as after days, and so has what is installed on it.
+        (made,) = [one for one in engine.api.images() if note["image"] in (one["RepoTags"] or ())]
+        assert made["Id"] == note["image_id"]
+        box = engine.api.create_container(made["Id"], "true")["Id"]
+        engine.api.commit(box, repository=repository, tag=tag, changes=f"LABEL again={key}")
+        engine.api.remove_container(box)
+        make_task.write(folder, "tests/test.sh", WRONG.replace("fine", "ok"))
+        run_tasks("tasks", f"--harbor-regrade={old}").run.assert_outcomes(passed=1)
+    finally:
+        for name in (note["image"], "pytest-harbor/regrade-layer"):
+            for one in engine.api.images(name=name):
+                engine.api.remove_image(one["Id"], force=True)
+        with suppress(NotFound):  # it went with those that were made of it
+            engine.api.remove_image(note["image_id"], force=True)
+
+
+def test_files_are_not_put_over_an_image_of_the_same_name_that_is_another(
+    make_task: Any, run_tasks: Any, pytester: pytest.Pytester, engine: Any
+) -> None:
+    name = f"regrade-{uuid.uuid4().hex}"
+    folder = make_task(test=WRONG)
+    main = f"{{build: !reset null, image: '{name}:1', command: [sleep, '99']}}"
+    make_task.write(folder, "environment/docker-compose.yaml", f"services: {{main: {main}}}")
+    try:
+        engine.api.tag("debian:bookworm-slim", name, "1")
+        run_tasks("tasks", "--harbor-save-files").run.assert_outcomes(failed=1)
+        (old,) = jobs(pytester.path)
+        box = engine.api.create_container("debian:bookworm-slim", "true")["Id"]
+        engine.api.commit(box, repository=name, tag="1", changes="LABEL other=1")
+        engine.api.remove_container(box)
+        again = run_tasks("tasks", f"--harbor-regrade={old}", "-rs")
+        again.run.stdout.fnmatch_lines([f"SKIPPED*saved over the image {name}:1*"])
+    finally:
+        engine.api.remove_image(f"{name}:1", force=True)
 
 
 STEPS = """\

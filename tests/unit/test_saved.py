@@ -3,6 +3,7 @@
 import json
 import stat
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, BinaryIO
@@ -176,6 +177,15 @@ def test_what_removing_needs_itself_is_removed_last_and_at_once() -> None:
 
 
 def test_an_image_built_again_of_the_same_content_is_the_same() -> None:
-    require_same_image(FILES, "i:1", "sha256:2")
-    with pytest.raises(UnsupportedError, match="saved over"):
-        require_same_image(FILES, "i:2", "sha256:2")
+    content, other = "0123456789abcdef0123", "f" * 20
+    built = replace(FILES, image=f"pytest-harbor/hello:{content}")
+    require_same_image(built, f"pytest-harbor/hello:{content}", "sha256:2")
+    require_same_image(built, f"pytest-harbor/renamed:{content}", "sha256:2")
+    require_same_image(replace(FILES, image="i:1"), "i:2", "sha256:1")
+    for then, now in (
+        (built, f"pytest-harbor/hello:{other}"),
+        (replace(FILES, image="debian:12"), "debian:12"),
+        (replace(built, built=False), f"pytest-harbor/hello:{content}"),
+    ):
+        with pytest.raises(UnsupportedError, match="saved over"):
+            require_same_image(then, now, "sha256:2")

@@ -43,8 +43,8 @@ from pytest_harbor.environment.docker.compose_source import SourceScan
 from pytest_harbor.environment.docker.container import LOG_FOLDERS
 from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import content_hash, path_folders, target_platform
-from pytest_harbor.environment.docker.kept import Kept
-from pytest_harbor.environment.docker.naming import container_name, kept_name
+from pytest_harbor.environment.docker.kept import Kept, renamed_to_stay
+from pytest_harbor.environment.docker.naming import container_name
 from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
@@ -153,7 +153,7 @@ class ComposeEnvironment(NetworkedBox):
         maker = ImageMaker(
             self._engine, cli, self._spec, self._private, variables["MAIN_IMAGE_NAME"]
         )
-        maker.ensure_all(adjusted.model, deadline)
+        self._base = maker.ensure_all(adjusted.model, deadline)
         self._join_network(adjusted.model, deadline)
         file = self._private / "project.json"
         file.write_text(dump_model(adjusted.model))
@@ -375,15 +375,18 @@ class ComposeEnvironment(NetworkedBox):
     def keep(self) -> KeptBox:
         """Leave the project running, under names that no sweep takes."""
         self._runner_or_raise()
-        beside = self._network.keep() if self._is_gated else Kept()
         if not self._kept:
             with self._engine.errors(f"keeping {self._project_name}", EnvironmentFault):
-                for state in self._project.states():
-                    name = str(state.inspected["Name"]).lstrip("/")
-                    self._engine.api.rename(state.container, kept_name(name))
+                states = self._project.states()
+            names = [str(state.inspected["Name"]).lstrip("/") for state in states]
+            with renamed_to_stay(self._engine, names):
+                self._keep_network()
             self._kept = True
             self._attach()
-        return self._kept_box(beside, self._project_name)
+        return self._kept_box(self._keep_network(), self._project_name)
+
+    def _keep_network(self) -> Kept:
+        return self._network.keep() if self._is_gated else Kept()
 
 
 def _last_lines(words: str, limit: int = 15) -> str:

@@ -61,8 +61,11 @@ class ImageMaker:
     folder: Path
     main_name: str
 
-    def ensure_all(self, model: dict[str, Any], deadline: Deadline) -> None:
+    def ensure_all(self, model: dict[str, Any], deadline: Deadline) -> Image:
         """Have every image, and name it in ``model`` in place of its build.
+
+        Returns:
+            The image of ``main``, without what is installed on top of it.
 
         Raises:
             ImageError: One cannot be had; names the service.
@@ -86,8 +89,9 @@ class ImageMaker:
             if service["image"] not in built.values():
                 self._pulled(name, service["image"], deadline)
         self._name_machine(services.values())
-        self._finish_main(services[MAIN])
+        below = self._finish_main(services[MAIN])
         self._note_used(services)
+        return below
 
     def _name_machine(self, services: Iterable[dict[str, Any]]) -> None:
         if hosts := extra_hosts(self.spec):
@@ -95,14 +99,14 @@ class ImageMaker:
                 if not str(service.get("network_mode") or "").startswith("service:"):
                     service["extra_hosts"] = [*(service.get("extra_hosts") or []), *hosts]
 
-    def _finish_main(self, main: dict[str, Any]) -> None:
-        """What the run gives ``main`` beside what the task's file says."""
-        if not self.spec.layers:
-            return
+    def _finish_main(self, main: dict[str, Any]) -> Image:
+        """What the run gives ``main`` beside what the task's file says; gives what was there."""
         image = find_image(self.engine, main["image"])
         if image is None:
             raise ImageNotFoundError(f"image {main['image']} was removed while the run goes on")
-        main["image"] = with_layers(self.engine, image, self.spec).reference
+        if self.spec.layers:
+            main["image"] = with_layers(self.engine, image, self.spec).reference
+        return image
 
     def _note_used(self, services: Mapping[str, Mapping[str, Any]]) -> None:
         """Tell the trial's result what its boxes are made from."""

@@ -20,6 +20,7 @@ from pytest_harbor.environment.docker.client import (
 from pytest_harbor.environment.docker.execution import CommandRunner
 from pytest_harbor.environment.docker.image import Image, ensure_image
 from pytest_harbor.environment.docker.installed import with_layers
+from pytest_harbor.environment.docker.kept import renamed_to_stay
 from pytest_harbor.environment.docker.naming import container_name, kept_name
 from pytest_harbor.environment.docker.networked import NetworkedBox
 from pytest_harbor.environment.docker.spec import ContainerSpec
@@ -59,18 +60,12 @@ class DockerEnvironment(NetworkedBox):
         self._created = False
         self._kept = False
         self._image: Image | None = None
-        self._base: Image | None = None
         self._notes: list[str] = []
 
     @property
     def image(self) -> str:
         """Reference of the image that the container was made from; empty before start."""
         return self._image.reference if self._image else ""
-
-    def image_identity(self) -> tuple[str, str]:
-        """Of the image below the layers: they are named after its id, which a build changes."""
-        base = self._base
-        return (base.reference, base.id) if base else super().image_identity()
 
     @property
     def notes(self) -> Sequence[str]:
@@ -229,14 +224,13 @@ class DockerEnvironment(NetworkedBox):
         self._runner_or_raise()
         with suppress(EnvironmentLostError):  # one that has ended is for looking at its files
             self._flush()
-        beside = self._network.keep()
         if not self._kept:
-            with self._engine.errors(f"keeping {self._name}", EnvironmentFault):
-                self._engine.api.rename(self._name, kept_name(self._name))
+            with renamed_to_stay(self._engine, [self._name]):
+                self._network.keep()
             self._name = kept_name(self._name)
             self._runner = CommandRunner(self._engine, self._name, self._runner_or_raise().shell)
             self._kept = True
-        return self._kept_box(beside)
+        return self._kept_box(self._network.keep())
 
 
 def remove_container(engine: Engine, name: str) -> None:

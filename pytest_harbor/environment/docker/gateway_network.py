@@ -93,7 +93,9 @@ class GatewayNetwork(BoxNetwork):
     def keep(self) -> Kept:
         """Leave the gateway with its box, under a name that no sweep takes."""
         if self._kept is None:
+            sound, self._is_sound = self._is_sound, False  # one that is half kept is thrown away
             self._kept = self._gateway.keep()
+            self._is_sound = sound
         return self._kept
 
     def let_go(self) -> None:

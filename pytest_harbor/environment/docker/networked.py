@@ -18,6 +18,7 @@ from pytest_harbor.environment.base import (
 from pytest_harbor.environment.docker import capabilities
 from pytest_harbor.environment.docker.box_network import BoxNetwork, network_of, require_uplink
 from pytest_harbor.environment.docker.client import Engine
+from pytest_harbor.environment.docker.image import Image
 from pytest_harbor.environment.docker.kept import Kept
 from pytest_harbor.environment.docker.operations import ContainerOperations
 from pytest_harbor.environment.docker.policies import means_for
@@ -36,6 +37,7 @@ class NetworkedBox(ContainerOperations):
         super().__init__(engine, name)
         self._spec = spec
         self._network: BoxNetwork = network_of(engine, box, spec)
+        self._base: Image | None = None
 
     @property
     def _gateway_image(self) -> str | None:
@@ -129,7 +131,9 @@ class NetworkedBox(ContainerOperations):
             return fork_box(self._engine, self, self._spec, network, restore, remove)
 
     def image_identity(self) -> tuple[str, str]:
-        """How the image is called, and its id."""
+        """How the image below the layers is called, and its id, after which layers are named."""
+        if self._base is not None:
+            return self._base.reference, self._base.id
         with self._engine.errors(f"looking at {self._name}", EnvironmentFault):
             inspected = self._engine.api.inspect_container(self._name)
         return str(inspected["Config"]["Image"]), str(inspected["Image"])

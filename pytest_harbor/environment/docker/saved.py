@@ -48,6 +48,7 @@ _MOST_BESIDE_CONTENT = 16 * 1024  # headers, long names, attributes, what fills 
 # A command's arguments may take 2 MiB, as a rule, each with a pointer to it.
 _MAX_ARGUMENTS = 1024 * 1024
 _POINTER = 9
+_BY_CONTENT = re.compile(r"pytest-harbor/[^:]+:([0-9a-f]{20})")
 _PROGRAMS = re.compile(r"/(s?bin|lib(x?32|64)?)(/|$)|\.so\b")
 # The engine's own, in every container.
 _ENGINES = (
@@ -134,7 +135,7 @@ def save_files(
     return SavedFiles(
         image=image,
         image_id=image_id,
-        built=spec.builds,
+        built=_BY_CONTENT.fullmatch(image) is not None,
         layers=spec.layers,
         removed=tuple(removed),
         left_out=tuple(packing.left_out),
@@ -288,7 +289,9 @@ def require_same_image(saved: SavedFiles, image: str, image_id: str) -> None:
     Raises:
         UnsupportedError: They are not.
     """
-    if saved.image_id == image_id or (saved.built and saved.image == image):
+    content = _BY_CONTENT.fullmatch(saved.image), _BY_CONTENT.fullmatch(image)
+    same = bool(content[0] and content[1] and content[0][1] == content[1][1])
+    if saved.image_id == image_id or (saved.built and same):
         return
     raise UnsupportedError(
         f"its files were saved over the image {saved.image} ({saved.image_id[:19]}), and the"
