@@ -72,6 +72,18 @@ class Resolver:
         self.cache.write_note(note, found.as_json())
         return found
 
+    def look(self, asked: str) -> Dataset | None:
+        """What a name means now, asked for and not kept; None for one that cannot change.
+
+        Raises:
+            DatasetError: Nothing, or nobody answers.
+        """
+        spec = parse_dataset(asked)
+        if isinstance(spec, FolderSpec):
+            return self._of_folder(spec, asked)
+        is_pinned = isinstance(spec, GitSpec | HubSpec) and spec.is_pinned
+        return None if is_pinned else self._ask(spec, asked)
+
     def _ask(self, spec: _Remote, asked: str) -> Dataset:
         match spec:
             case RegistrySpec():

@@ -79,7 +79,9 @@ class LockKeeper:
 
             found = seen_differences(self.lock, trials)
             same = "the same tasks, options, versions, agents and images"
-            self._lines = found or [same]
+            roots: DatasetRoots | None = self._config.pluginmanager.getplugin(ROOTS)
+            drift = roots.drift if roots is not None else []
+            self._lines = [*drift, *(found or [same])]
 
     def pytest_harbor_summary(self) -> Sequence[tuple[str, Sequence[str]]]:
         """Show what was otherwise."""

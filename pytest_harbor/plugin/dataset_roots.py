@@ -5,7 +5,7 @@ The process that the user started does it; workers of pytest-xdist are handed th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,7 @@ from pytest_harbor.plugin.dataset_collect import (
     RootTask,
     fail_where_changed,
 )
+from pytest_harbor.plugin.locked_datasets import locked_datasets, meaning_now
 from pytest_harbor.plugin.notices import HarborWarning, printable
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.task.layout import CONFIG_FILE
@@ -43,23 +44,8 @@ def register(config: pytest.Config) -> None:
     if config.option.help:
         return
     is_handed = WORKER_INPUT in getattr(config, "workerinput", {})
-    if is_handed or settings(config).datasets.asked or _locked_datasets(config):
+    if is_handed or settings(config).datasets.asked or locked_datasets(config):
         config.pluginmanager.register(DatasetRoots(config), NAME)
-
-
-def _locked_datasets(config: pytest.Config) -> list[Dataset]:
-    """The datasets of the job that this run is to be the same as."""
-    path = settings(config).datasets.locked
-    if path is None or hasattr(config, "workerinput"):
-        return []
-    from pytest_harbor.dataset.dataset import dataset_of_json
-    from pytest_harbor.errors import OptionError
-    from pytest_harbor.trial.lock import read_lock
-
-    try:
-        return [dataset_of_json(one) for one in read_lock(path).conditions.datasets]
-    except (OptionError, DatasetError) as error:
-        raise pytest.UsageError(f"--harbor-locked: {error}") from None
 
 
 def task_folder(config: pytest.Config, nodeid: str) -> Path:
@@ -76,6 +62,7 @@ class DatasetRoots:
     Attributes:
         datasets: As they were resolved; in the process that the user started alone.
         roots: Each dataset's label with its tasks.
+        drift: What names of datasets that a lock has pinned mean by now, where it is not that.
     """
 
     def __init__(self, config: pytest.Config) -> None:
@@ -84,6 +71,7 @@ class DatasetRoots:
         self._held = ExitStack()
         self.datasets: list[Dataset] = []
         self.roots: list[tuple[str, list[RootTask]]] = []
+        self.drift: list[str] = []
 
     @cached_property
     def folders(self) -> dict[str, Path]:
@@ -177,7 +165,9 @@ class DatasetRoots:
         wanted = settings(self._config).datasets
         cache = Cache(max_size=wanted.max_size or DEFAULT_MAX_SIZE)
         self._held.enter_context(cache.in_use())
-        self.datasets = _resolved(self._config, cache, self._tell)
+        locked = locked_datasets(self._config)
+        self.datasets = _resolved(self._config, cache, self._tell, locked)
+        self._look_again(cache, [one for one in self.datasets if one in locked])
         named = named_parts(self._config.args, self.datasets)
         if named.tasks:
             # Whoever names a part of a dataset wants no other whole.
@@ -187,6 +177,13 @@ class DatasetRoots:
             named.others = []
         self._args[:] = self._config.args[:] = named.others
         self._choose(cache, named)
+
+    def _look_again(self, cache: Cache, pinned: Sequence[Dataset]) -> None:
+        """Say what names mean by now whose tasks an earlier job had pinned."""
+        for one in pinned:
+            if line := meaning_now(self._config, cache, one, hub_maker(self._config)):
+                self._tell(line)
+                self.drift.append(printable(line))
 
     def _choose(self, cache: Cache, named: NamedParts) -> None:
         """Choose tasks by name, download them, and choose among them by what they say."""
@@ -236,14 +233,16 @@ class DatasetRoots:
             reporter.write_line(f"harbor: {printable(line)}")
 
 
-def _resolved(config: pytest.Config, cache: Cache, tell: Any) -> list[Dataset]:
+def _resolved(
+    config: pytest.Config, cache: Cache, tell: Any, pinned: Sequence[Dataset]
+) -> list[Dataset]:
     from pytest_harbor.dataset.place import parse_place
     from pytest_harbor.dataset.resolve import Resolver
 
     wanted = settings(config).datasets
     place = parse_place(wanted.registry, wanted.registry_base)
     resolver = Resolver(cache, tell, place, hub_maker(config), wanted.base)
-    locked = {one.asked: one for one in _locked_datasets(config)}
+    locked = {one.asked: one for one in pinned}
     found: dict[str, Dataset] = {}
     for asked in wanted.asked or locked:
         dataset = locked.get(asked) or resolver.resolve(asked)

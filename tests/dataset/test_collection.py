@@ -254,7 +254,13 @@ def test_a_job_tells_where_its_tasks_came_from_and_can_be_had_again(
     Path(pytester.path, "registry.json").unlink()
     same = run(f"--harbor-locked={job}", HELLO)
     same.assert_outcomes(passed=1)
-    same.stdout.fnmatch_lines(["the same tasks, options, versions, agents and images"])
+    same.stdout.fnmatch_lines(
+        [
+            f"*held against {job.name}*",
+            "bench@1.0 is run as it was pinned; what it is by now is not known: *registry.json: *",
+            "the same tasks, options, versions, agents and images",
+        ]
+    )
     other = run(f"--harbor-locked={job}", "--harbor-attempts=2", "bench@1.0/other")
     assert other.ret == pytest.ExitCode.USAGE_ERROR
     other.stdout.fnmatch_lines(
