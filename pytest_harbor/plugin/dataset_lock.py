@@ -16,7 +16,7 @@ import pytest
 from pytest_harbor.plugin.dataset_roots import NAME as ROOTS
 from pytest_harbor.plugin.dataset_roots import DatasetRoots, task_folder
 from pytest_harbor.plugin.engine import is_trial_id
-from pytest_harbor.plugin.job import job, job_in_use
+from pytest_harbor.plugin.job import concurrent_trials, job, job_in_use
 from pytest_harbor.plugin.options import settings
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class LockKeeper:
 
         trials = trials_of(current.path)
         with suppress(OSError):  # a full disk must not end the run
-            workers = getattr(self._config.option, "numprocesses", None) or 1
+            workers = concurrent_trials(self._config)
             write_json(current.path / LOCK_FILE, lock_json(self.conditions, trials, workers))
         self._is_written = True
         return trials

@@ -171,6 +171,8 @@ def _job_config(config: pytest.Config) -> dict[str, Any]:
         "jobs_dir": str(current.path.parent),
         "n_attempts": wanted.attempts,
         "timeout_multiplier": wanted.timeout_multiplier,
+        "n_concurrent_trials": concurrent_trials(config),
+        "retry": {"max_retries": wanted.benchmark.retries},
         "agents": [
             {"name": agent, "model_name": model}
             for agent in wanted.agents
@@ -184,6 +186,12 @@ def _job_config(config: pytest.Config) -> dict[str, Any]:
             "options": shaping_options(wanted),
         },
     }
+
+
+def concurrent_trials(config: pytest.Config) -> int:
+    """How many trials run at a time: one in each worker of pytest-xdist."""
+    of_worker = getattr(config, "workerinput", {}).get("workercount")
+    return of_worker or getattr(config.option, "numprocesses", None) or 1
 
 
 def _received(config: pytest.Config) -> Job | None:

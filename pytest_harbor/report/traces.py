@@ -137,6 +137,7 @@ def _info(trial: Trial) -> dict[str, Any]:
 def _error(name: str, message: str) -> dict[str, str]:
     return {
         "error": name,
+        "message": message or name,
         "error_chain_repr": f"{name}({message!r})",
         "error_chain_str": f"{name}: {message}" if message else name,
     }
@@ -158,12 +159,12 @@ def _timing(trial: Trial) -> dict[str, Any]:
 def _part(trial: Trial, *phases: str) -> dict[str, float]:
     """When phases began and ended, and how long they took; zeros where none of them ran."""
     spans, begun = [one for one in trial.spans if one.phase in phases], trial.started or 0.0
-    return {
-        "start": min((begun + one.start for one in spans), default=0.0),
-        "end": max((begun + one.start + one.seconds for one in spans), default=0.0),
-        # Phases of a task with steps take turns: their length is less than end - start.
-        "duration": sum((one.seconds for one in spans), 0.0),
-    }
+    start = min((begun + one.start for one in spans), default=0.0)
+    end = max((begun + one.start + one.seconds for one in spans), default=0.0)
+    # Phases of a task with steps take turns: their length is less than end - start.
+    takes_turns = len({one.step for one in spans}) > 1
+    duration = sum(one.seconds for one in spans) if takes_turns else end - start
+    return {"start": start, "end": end, "duration": duration}
 
 
 class _Said:

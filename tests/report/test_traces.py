@@ -15,6 +15,7 @@ from pytest_harbor.report.trace_file import read_chats, read_traces
 from pytest_harbor.report.traces import json_line
 from pytest_harbor.result.trajectory import Trajectory
 from pytest_harbor.result.trajectory_reader import parse_trajectory
+from tests.report.conftest import times
 
 CALL = {"tool_call_id": "c1", "function_name": "bash", "arguments": {"command": "ls"}}
 ANSWER = {"source_call_id": "c1", "content": "a.txt"}
@@ -374,8 +375,24 @@ def test_a_trace_with_an_error_comes_back(job: Any, export: Any, tmp_path: Path)
     assert [one.to_json() for one in traces] == lines
     assert [bool(one.error) for one in traces] == [True, False]
     assert traces[0].error_chain == lines[0]["error"]["error_chain_repr"]
+    # The library takes these four texts, no more and no less.
+    assert lines[0]["error"] == {
+        "error": "AgentTimeoutError",
+        "message": "AgentTimeoutError",
+        "error_chain_repr": "AgentTimeoutError('')",
+        "error_chain_str": "AgentTimeoutError",
+    }
     timing = traces[1].timing
     assert (timing["generation"]["duration"], timing["total"]) == (5.0, 7.0)
+
+
+def test_a_phases_length_is_from_its_begin_to_its_end_as_the_library_reckons(
+    job: Any, export: Any
+) -> None:
+    job.trial(agent_setup=times(2.5, 3.5))
+    (line,) = export()
+    setup = line["timing"]["setup"]
+    assert setup["duration"] == setup["end"] - setup["start"] == 3.5
 
 
 def test_halves_of_characters_reach_no_file(job: Any, export: Any) -> None:

@@ -163,6 +163,10 @@ def test_files_of_a_job(make_task, run_tasks, pytester):
         "result.json",
         ran.folder().name,
     }
+    config = json.loads((job / "config.json").read_text())
+    lock = json.loads((job / "lock.json").read_text())
+    assert config["n_concurrent_trials"] == lock["n_concurrent_trials"] == 1
+    assert config["retry"]["max_retries"] == lock["pytest_harbor"]["retry"]["retries"]
     stats = json.loads((job / "result.json").read_text())["stats"]
     assert stats["evals"]["oracle__adhoc"]["metrics"] == [{"mean": 1.0}]
     # Harbor wants a job's lock to have each trial's own, word for word.
