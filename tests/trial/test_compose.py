@@ -1,5 +1,7 @@
 """Whole trials of tasks with a compose file."""
 
+import json
+
 import pytest
 
 BASE_IMAGE = "debian:bookworm-slim"
@@ -49,6 +51,42 @@ def test_services_give_artifacts_and_logs_without_secrets(
     assert "db says" in log.read_text()
     assert "s3cr3t-value" not in log.read_text()
     assert left_on(engine, "withservices") == []
+
+
+def test_the_jobs_lock_has_the_image_of_each_service_with_its_digest(
+    make_task, run_tasks, engine, pytester
+):
+    folder = make_task("listed")
+    services = f"""\
+services:
+  main: {{depends_on: [web, db]}}
+  db: {{image: "{BASE_IMAGE}", command: [sleep, infinity], init: true}}
+  web: {{build: {{context: web}}, command: [sleep, infinity], init: true}}
+"""
+    make_task.write(folder, "environment/docker-compose.yaml", services)
+    make_task.write(folder, "environment/web/Dockerfile", f"FROM {BASE_IMAGE}\nENV WEB=listed\n")
+    run_tasks("tasks").run.assert_outcomes(passed=1)
+    (job,) = pytester.path.glob("jobs/*")
+    path = job / "lock.json"
+    lock = json.loads(path.read_text())
+    (seen,) = lock["pytest_harbor"]["seen"].values()
+    found = dict(one.rsplit("@", 1) for one in seen["images"])
+    assert [*found][1] == BASE_IMAGE  # of db; main stands first, web last
+    assert len(found) == 3
+    for reference, digest in found.items():
+        assert digest == engine.api.inspect_image(reference)["Id"]
+    assert "WEB=listed" in engine.api.inspect_image([*found][2])["Config"]["Env"]
+
+    locked = f"--harbor-locked={job}"
+    again = run_tasks("tasks", locked).run
+    again.assert_outcomes(passed=1)
+    again.stdout.fnmatch_lines(["the same tasks, options, versions, agents and images"])
+    seen["images"][1] = f"{BASE_IMAGE}@sha256:{'0' * 64}"
+    path.write_text(json.dumps(lock))
+    other = run_tasks("tasks", locked).run
+    other.stdout.fnmatch_lines(
+        [f"tasks/listed/task.toml::oracle: images were *{BASE_IMAGE}@sha256:0000* are *"]
+    )
 
 
 def test_a_verifier_of_its_own_may_have_services(make_task, run_tasks, engine):
