@@ -75,13 +75,12 @@ class Scripts:
     def of_hub(self, storage_path: str, digest: str) -> MetricScript:
         """The script of a published dataset; where nobody answers, it is fetched later."""
         script = MetricScript(SCRIPT_FILE, {"storage_path": storage_path}, digest)
-        with suppress(DatasetUnreachableError):
-            try:
-                self.path(script)
-            except DatasetUnreachableError:
-                raise
-            except DatasetError as error:
-                return replace(script, problem=str(error))
+        try:
+            self.path(script)
+        except DatasetUnreachableError:
+            return script
+        except DatasetError as error:
+            return replace(script, problem=str(error))
         return script
 
     def path(self, script: MetricScript) -> Path:

@@ -279,3 +279,17 @@ def test_a_published_script_that_is_not_what_it_says_is_none(data, serve, cache,
     with pytest.raises(DatasetError, match="expected the content"):
         Scripts(cache, lambda: Hub(server.url)).path(script)
     assert not list(cache.root.rglob("metric.py"))
+
+
+def test_a_published_script_that_failed_to_come_is_fetched_later(data, serve, cache, tmp_path):
+    server = serve(data.answer)
+
+    def refuse(method, path, headers, body):
+        return (404, {}, b"") if "/storage/" in path else data.answer(method, path, headers, body)
+
+    server.answer = refuse
+    found = _resolver(cache, tmp_path, hub=lambda: Hub(server.url)).resolve("acme/bench")
+    script = found.metrics[0].script
+    assert "not found (status 404)" in script.problem
+    server.answer = data.answer
+    assert Scripts(cache, lambda: Hub(server.url)).path(script).read_bytes() == SCRIPT
