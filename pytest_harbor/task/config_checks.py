@@ -37,6 +37,8 @@ NEVER_NEGATIVE = {
 }
 """Numbers that cannot be meant below 0, by the model of their table."""
 
+_PLAIN = (str, int, float, dict, type(None))
+
 _DOUBTFUL_FOR_VERIFIER = {
     "healthcheck": "awaited here, but never looked at by Harbor",
     "mcp_servers": "has no effect: a verifier has no MCP servers",
@@ -101,7 +103,9 @@ def _check_numbers_and_hosts(table: BaseModel, at: Location) -> Iterator[Finding
                 f"{host!r} is read as a host name, but looks like an IP address that cannot be",
             )
     for key in table.model_fields_set:
-        yield from _check_below(getattr(table, key), (*at, key))
+        value = getattr(table, key)
+        if not isinstance(value, _PLAIN):  # nearly all are, of every task
+            yield from _check_below(value, (*at, key))
 
 
 def _check_below(value: Any, at: Location) -> Iterator[Finding]:

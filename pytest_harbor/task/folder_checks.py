@@ -137,7 +137,7 @@ def _scripts(task: Task) -> list[Path]:
 
 def _check_script_texts(task: Task, report: Report) -> None:
     for script in _scripts(task):
-        if script.suffix == ".sh":
+        if str(script).endswith(".sh"):
             check_script(script, report)
     for step in task.steps:
         if step.setup_script is not None:

@@ -38,7 +38,8 @@ def read_task(
     Raises:
         TaskFormatError: The task cannot be used; holds errors and warnings together.
     """
-    folder = Path(os.path.abspath(folder))
+    absolute = os.path.abspath(folder)
+    folder = folder if os.fspath(folder) == absolute else Path(absolute)
     problems: list[Problem] = []
     try:
         task = _read(folder, overrides or TaskOverrides(), problems)
