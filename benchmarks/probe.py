@@ -110,7 +110,13 @@ def _client() -> Any:
 
 
 class LeaveOut:
-    """Reports items without running them."""
+    """Reports items without running them, and makes nothing ready for them."""
+
+    def __init__(self) -> None:
+        from pytest_harbor.plugin import ahead, engine
+
+        for module, name in ((ahead, "begin"), (engine, "foresee")):
+            setattr(module, name, lambda *_: None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_harbor.plugin import (
+    ahead,
     best_of,
     changed,
     ci_report,
@@ -130,9 +131,11 @@ def pytest_collection_modifyitems(config: pytest.Config) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Meet the engine before the first trial, and end the run here where there is none."""
     config = session.config
-    if config.option.collectonly or hasattr(config, "workerinput"):
+    if config.option.collectonly:
         return
-    if any(isinstance(item, collect.TrialItem) for item in session.items):
+    if hasattr(config, "workerinput"):
+        ahead.begin(session)
+    elif any(isinstance(item, collect.TrialItem) for item in session.items):
         first = session.items[0]
         ids = [item.nodeid for item in session.items]
         engine.require_for(config, ids, first if isinstance(first, collect.TrialItem) else None)
@@ -141,6 +144,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Keep secrets out of logs; begin what the next trial would wait for while this item runs."""
+    ahead.wait(item.config)
     if _has_trial(item):
         from pytest_harbor.plugin.redaction import watch
 
@@ -191,6 +195,7 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     try:
         return (yield)
     finally:
+        ahead.wait(session.config)
         engine.clean_up(session.config)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _READY = pytest.StashKey[bool]()
 _FORESEEN = pytest.StashKey[bool]()
+_NETWORK_BEGUN = pytest.StashKey[bool]()
 
 
 def is_trial_id(nodeid: str) -> bool:
@@ -65,27 +66,41 @@ def make_ready(config: pytest.Config, first: TrialItem | None = None) -> None:
 
 
 def foresee(item: TrialItem) -> None:
-    """An item comes soon: begin what its trial would wait for, which is a network gateway.
+    """An item comes soon: begin what its trial would wait for, a network or its gateway.
 
     A guess: fixtures may give the trial another policy. A gateway that nobody takes goes with
-    the run; one that has served is there for the next trial.
+    the run, and so does the run's network; a gateway that has served is there for the next trial.
     """
-    if is_resumed(item):
+    if is_resumed(item) or _may_not_run(item):
         return
     makers = item.ihook.pytest_harbor_make_environment.get_hookimpls()
     if item.config.stash.get(_FORESEEN, False) or item.parent.fault or len(makers) > 1:
         return  # others may make a box that needs no engine
-    from pytest_harbor.environment.docker.backend import begin_gateway
+    from pytest_harbor.environment.docker.backend import begin_gateway, begin_network
     from pytest_harbor.trial.network_plan import task_network
+    from pytest_harbor.trial.support import require_supported
 
     options = job(item.config).options
     plan = task_network(item.task).within(options.network)
     separate = [(work.verifier,) for work in plan.works if work.separate]
+    boxes = (tuple(plan.of_agents_box()), *separate)
+    stash = item.config.stash
     with suppress(HarborError):  # the trial itself tells of it
-        item.config.stash[_FORESEEN] = any(
+        require_supported(item.task)
+        stash[_FORESEEN] = any(
             begin_gateway(options.run_id, policies, options.uplink, options.gateway_image)
-            for policies in (tuple(plan.of_agents_box()), *separate)
+            for policies in boxes
         )
+        begun = [begin_network(options.run_id, policies, options.uplink) for policies in boxes]
+        stash[_NETWORK_BEGUN] = stash.get(_NETWORK_BEGUN, False) or any(begun)
+
+
+def _may_not_run(item: TrialItem) -> bool:
+    """Whether a marker or an option may keep the item from its trial."""
+    names = ("skip", "skipif")
+    return bool(item.config.getoption("setupplan", False)) or any(
+        item.get_closest_marker(name) is not None for name in names
+    )
 
 
 def require(config: pytest.Config, first: TrialItem | None = None) -> None:
@@ -128,6 +143,7 @@ def clean_up(config: pytest.Config) -> None:
     """
     _close_gateways(config)
     _close_model_gateways()
+    _end_network(config)
     if not _met(config):
         return
     from pytest_harbor.environment.docker.backend import close_engine, engine_of_run
@@ -155,6 +171,16 @@ def _close_gateways(config: pytest.Config) -> None:
     _warn_of_failure(config, lambda: close(engine_of_run(run_id)))
 
 
+def _end_network(config: pytest.Config) -> None:
+    """Wait for the network that this process began to make; without any trial it goes at once."""
+    if not config.stash.get(_NETWORK_BEGUN, False):
+        return
+    from pytest_harbor.environment.docker.backend import end_network
+
+    unused = job_in_use(config) is None
+    _warn_of_failure(config, lambda: end_network(job(config).run_id, remove=unused))
+
+
 def _close_model_gateways() -> None:
     """Stop what listens for agents in containers, if this process has any."""
     name = "pytest_harbor.trial.model_access"
@@ -174,7 +200,8 @@ def prepare(config: pytest.Config) -> None:
 
 def _met(config: pytest.Config) -> bool:
     """Whether this run may have left something: here, or in a worker that ran tasks itself."""
-    return config.stash.get(_READY, False) or job_in_use(config) is not None
+    own = config.stash.get(_READY, False) or config.stash.get(_NETWORK_BEGUN, False)
+    return own or job_in_use(config) is not None
 
 
 def _end_on_sigterm(config: pytest.Config) -> None:

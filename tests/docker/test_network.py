@@ -3,7 +3,12 @@
 from collections.abc import Callable
 
 from pytest_harbor.environment.docker import DockerEnvironment, Engine, remove_run
-from pytest_harbor.environment.docker.network import run_network_name
+from pytest_harbor.environment.docker.attach import Deadline
+from pytest_harbor.environment.docker.network import (
+    begin_run_network,
+    ensure_network,
+    run_network_name,
+)
 from pytest_harbor.task.network import NetworkPolicy
 
 MakeBox = Callable[..., DockerEnvironment]
@@ -87,3 +92,16 @@ def test_without_a_network_nothing_outside_is_reachable(make_box: MakeBox, liste
     result = box.exec(f"timeout 10 bash -c '</dev/tcp/{listener.address}/{listener.port}'")
     assert result.exit_code != 0
     assert listener.visits() == 0
+
+
+def test_a_network_made_in_the_background_is_the_one_that_boxes_wait_for(engine: Engine):
+    own = Engine.connect()
+    try:
+        begin_run_network(own)
+        begin_run_network(own)
+        name = ensure_network(own, "box", Deadline(None))
+        assert name == run_network_name(own.run_id)
+        assert [each["Name"] for each in engine.api.networks(names=[f"^{name}$"])] == [name]
+    finally:
+        remove_run(own, own.run_id)
+        own.close()

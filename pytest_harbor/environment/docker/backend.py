@@ -9,8 +9,15 @@ from pathlib import Path
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.docker.client import Engine
 from pytest_harbor.environment.docker.container import DockerEnvironment
+from pytest_harbor.environment.docker.network import (
+    await_run_network,
+    begin_run_network,
+    remove_network,
+    run_network_name,
+)
 from pytest_harbor.environment.docker.policies import means_for
 from pytest_harbor.environment.docker.spec import ContainerSpec
+from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.task import layout
 from pytest_harbor.task.layout import DOCKERFILE
 from pytest_harbor.task.network import NetworkPolicy
@@ -61,6 +68,40 @@ def begin_gateway(
 
     gateways(engine_of_run(run_id), uplink, image).warm()
     return True
+
+
+def begin_network(run_id: str, policies: Sequence[NetworkPolicy], uplink: str | None) -> bool:
+    """Whether a box of these policies is on the run's network; if so, it is made while others work.
+
+    Args:
+        run_id: The run.
+        policies: All that the box is asked for.
+        uplink: The user's network to be used in place of the run's.
+
+    Raises:
+        EngineUnavailableError: No engine answers.
+    """
+    if uplink is not None or means_for(policies) not in ("public", "switched"):
+        return False
+    begin_run_network(engine_of_run(run_id))
+    return True
+
+
+def end_network(run_id: str, *, remove: bool) -> None:
+    """Wait for the network that this process makes, if it does.
+
+    Args:
+        run_id: The run.
+        remove: Nobody has a use for it.
+
+    Raises:
+        EnvironmentFault: The engine stopped answering.
+    """
+    engine = engine_of_run(run_id)
+    await_run_network(engine)
+    if remove:
+        with engine.errors("removing the run's network", EnvironmentFault):
+            remove_network(engine, run_network_name(run_id))
 
 
 def make_environment(request: EnvironmentRequest) -> Environment:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -144,11 +145,13 @@ class EngineCache:
         shells: Image id to the shell that its containers have.
         networks: Names of networks known to be there.
         resolvers: Name servers of its containers; None: not asked yet.
+        network_maker: Makes, or has made, the run's network in the background.
     """
 
     shells: dict[str, str] = field(default_factory=dict)
     networks: set[str] = field(default_factory=set)
     resolvers: tuple[str, ...] | None = None
+    network_maker: threading.Thread | None = None
 
 
 class Engine:

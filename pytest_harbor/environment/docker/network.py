@@ -6,6 +6,7 @@ next: there each container has a network of its own.
 
 from __future__ import annotations
 
+import threading
 import time
 from contextlib import suppress
 
@@ -14,7 +15,7 @@ from docker.errors import APIError
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.client import Engine, explanation
 from pytest_harbor.environment.docker.locks import locked
-from pytest_harbor.errors import EnvironmentStartError
+from pytest_harbor.errors import EnvironmentStartError, HarborError
 
 _NO_TALK_AMONG_CONTAINERS = {"com.docker.network.bridge.enable_icc": "false"}
 _NO_TALK_AMONG_NETWORKS = {"isolate": "true"}
@@ -31,11 +32,37 @@ def own_network_name(engine: Engine, box: str) -> str | None:
     return f"{run_network_name(engine.run_id)}-{box}" if engine.is_podman else None
 
 
+def begin_run_network(engine: Engine) -> None:
+    """Begin to make the run's network while others work; what fails is told who asks for it."""
+    if engine.cache.network_maker is not None:
+        return
+
+    def make() -> None:
+        with suppress(HarborError):
+            if not engine.is_podman:
+                _ensure(engine, run_network_name(engine.run_id), Deadline(None))
+
+    engine.cache.network_maker = threading.Thread(target=make, name="harbor network", daemon=True)
+    engine.cache.network_maker.start()
+
+
+def await_run_network(engine: Engine, deadline: Deadline | None = None) -> None:
+    """Return once nothing is made in the background, or the deadline has passed."""
+    if engine.cache.network_maker is not None:
+        engine.cache.network_maker.join(deadline.remaining if deadline else None)
+
+
 def ensure_network(engine: Engine, box: str, deadline: Deadline) -> str:
     """Make the network of a container unless it is there; gives its name."""
+    await_run_network(engine, deadline)
     name = own_network_name(engine, box) or run_network_name(engine.run_id)
+    _ensure(engine, name, deadline)
+    return name
+
+
+def _ensure(engine: Engine, name: str, deadline: Deadline) -> None:
     if name in engine.cache.networks:
-        return name
+        return
     with (
         locked(f"network-{engine.run_id}", deadline),
         engine.errors("making the run's network", EnvironmentStartError),
@@ -43,7 +70,6 @@ def ensure_network(engine: Engine, box: str, deadline: Deadline) -> str:
         if not engine.api.networks(names=[f"^{name}$"]):
             _create(engine, name)
     engine.cache.networks.add(name)
-    return name
 
 
 def forget_run_network(engine: Engine) -> None:
