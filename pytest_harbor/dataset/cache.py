@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from pytest_harbor.dataset.digest import tree_digest
+from pytest_harbor.dataset.leftovers import sweep
 from pytest_harbor.dataset.room import DEFAULT_MAX_SIZE, Room, size_on_disk
 from pytest_harbor.dataset.source import GitTask, HubTask, source_json
 from pytest_harbor.errors import DatasetError
@@ -192,7 +193,7 @@ class Cache:
 
         try:
             base = self._made(self.root / "tmp")
-            self._sweep(base)
+            sweep(self.root)
             path = base / f"work-{secrets.token_hex(8)}"
             held.enter_context(FileLock(f"{path}.lock"))
             held.callback(Path(f"{path}.lock").unlink, missing_ok=True)
@@ -203,17 +204,6 @@ class Cache:
             return Path(made)
         return path
 
-    def _sweep(self, base: Path) -> None:
-        """Remove what killed runs left."""
-        from filelock import FileLock, Timeout
-
-        for left in base.glob("*-*"):
-            if left.suffix == ".lock":
-                continue
-            with suppress(OSError, Timeout), FileLock(f"{left}.lock", timeout=0):
-                shutil.rmtree(left, ignore_errors=True)
-                os.unlink(f"{left}.lock")
-
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """While a run uses tasks, nobody removes them."""
@@ -221,6 +211,7 @@ class Cache:
 
         try:
             path = self._made(self.root / "runs") / f"{os.getpid()}-{secrets.token_hex(4)}.lock"
+            sweep(self.root)
             held = FileLock(path)
             held.acquire()
         except (OSError, DatasetError):  # a cache that is only read cannot be emptied either

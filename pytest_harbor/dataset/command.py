@@ -52,6 +52,7 @@ def run_list(arguments: argparse.Namespace) -> int:
 def run_clean(arguments: argparse.Namespace) -> int:
     """Remove what was asked for; nothing while a run uses the cache."""
     from pytest_harbor.dataset.cache import Cache
+    from pytest_harbor.dataset.leftovers import forget_locks, sweep
     from pytest_harbor.errors import OptionError
 
     cache = Cache()
@@ -63,8 +64,10 @@ def run_clean(arguments: argparse.Namespace) -> int:
     chosen = [one for one in cache.entries() if _is_chosen(one, arguments)]
     for one in chosen:
         cache.remove(one)
+    sweep(cache.root)
     if not (arguments.changed or arguments.unused_for is not None):
         cache.forget_notes()
+        forget_locks(cache.root)
     freed = _size(sum(one.bytes for one in chosen))
     sys.stdout.write(f"removed {len(chosen)} tasks, {freed} of {cache.root}\n")
     return 0

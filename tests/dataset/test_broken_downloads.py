@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from pytest_harbor.__main__ import main
 from pytest_harbor.dataset import write as write_module
 from pytest_harbor.dataset.cache import VARIABLE, Cache, is_changed
 from pytest_harbor.dataset.fetch import Fetcher
 from pytest_harbor.dataset.hub import Hub
+from pytest_harbor.dataset.leftovers import sweep
 from pytest_harbor.dataset.source import GitTask
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 from tests.dataset.conftest import content_of
@@ -124,6 +126,54 @@ tasks = [GitTask(sys.argv[1], sys.argv[2], f"tasks/{name}") for name in sys.argv
 print("begun", flush=True)
 Fetcher(Cache(), lambda line: None, hub=None).fetch(tasks, "x")
 """
+
+
+class TestLeftovers:
+    """What a killed run leaves is gone after the next run, or after a clean."""
+
+    @pytest.fixture
+    def left(self, cache):
+        """What killed runs leave at one moment or another, and what a living run has."""
+        old = time.time() - 3600
+        for name in ("tmp/work-1/git-x/pack", "tmp/old-2/files/a", "datasets/.n.1.part"):
+            (cache.root / name).parent.mkdir(parents=True, exist_ok=True)
+            (cache.root / name).write_text("x")
+        (cache.root / "runs").mkdir()
+        for name in ("tmp/work-1.lock", "tmp/work-3.lock", "runs/12-ab.lock", "datasets/.n.1.part"):
+            (cache.root / name).touch()
+            os.utime(cache.root / name, (old, old))
+        return cache
+
+    @staticmethod
+    def files(cache):
+        return sorted(
+            one.relative_to(cache.root).as_posix() for one in cache.root.rglob("*") if one.is_file()
+        )
+
+    def test_is_gone_after_a_run_that_downloads_nothing(self, left):
+        with left.in_use():
+            (own,) = self.files(left)
+            assert own.startswith("runs/")
+        assert self.files(left) == []
+
+    def test_is_gone_after_a_clean(self, left, tasks):
+        download(left, tasks)
+        assert main(["cache", "clean"]) == 0
+        assert self.files(left) == []
+
+    def test_what_a_living_run_works_on_stays(self, left):
+        with left.workspace() as place, left.lock("group", print), left.in_use():
+            (place / "half").write_text("x")
+            before = self.files(left)
+            assert len(before) == 4
+            assert main(["cache", "clean", "--force"]) == 0
+            assert self.files(left) == before
+
+    def test_a_lock_that_is_just_being_made_stays(self, cache):
+        (cache.root / "tmp").mkdir(parents=True)
+        (cache.root / "tmp/work-1.lock").touch()
+        sweep(cache.root)
+        assert self.files(cache) == ["tmp/work-1.lock"]
 
 
 @pytest.mark.long
