@@ -6,7 +6,6 @@ job left, in a job of this run's own.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 _MATCHES: pytest.StashKey[Matches] = pytest.StashKey()
 _SHOWN = 50
+_MAX_ATTEMPTS = 10_000
 _VERDICTS = ("reward", "task", "agent")
 
 
@@ -42,12 +42,16 @@ def agents_of(job: Path) -> Agents:
     Raises:
         pytest.UsageError: It is no job of this plugin's.
     """
+    from pytest_harbor.report.files import read_object
+
     try:
-        found = json.loads((job / "config.json").read_bytes())
+        found = read_object(job / "config.json")
         agents = [str(one["name"]) for one in found["agents"]]
         models = [str(one["model_name"]) for one in found["agents"] if one.get("model_name")]
         attempts = int(found["n_attempts"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        if not agents or not 1 <= attempts <= _MAX_ATTEMPTS:
+            raise ValueError(f"it names {len(agents)} agents and {attempts} attempts")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
         raise pytest.UsageError(
             f"--harbor-regrade: {job}: expected the folder of a job, with its config.json: {error}"
         ) from None
@@ -136,21 +140,25 @@ def _read(trial: Trial) -> EarlierTrial:
         unlinked,
     )
     from pytest_harbor.task.artifacts import MANIFEST_FILE
+    from pytest_harbor.trial.earlier_result import artifact_rows, require_readable
     from pytest_harbor.trial.left_behind import EarlierTrial
 
     folder = trial.folder
     assert folder is not None
     try:
         result = read_object(folder / "result.json")
+        require_readable(result)
     except UnreadableError as error:
         raise UnsupportedError(f"{folder.name} cannot be graded again: {error}") from None
+    except ValueError as error:
+        raise UnsupportedError(
+            f"{folder.name} cannot be graded again: its result.json: {error}"
+        ) from None
     steps = unlinked(folder / "steps")
     places = {"": folder, **{name: steps / name for name in subfolders(steps)}}
     files = {name: unlinked(place / "artifacts") / MANIFEST_FILE for name, place in places.items()}
     rows = {name: read_list(file) for name, file in files.items() if file.is_file()}
-    manifests: dict[str, list[Mapping[str, Any]]] = {
-        name: [row for row in found if isinstance(row, dict)] for name, found in rows.items()
-    }
+    manifests = {name: list(artifact_rows(found)) for name, found in rows.items()}
     return EarlierTrial(folder, result, manifests)
 
 
