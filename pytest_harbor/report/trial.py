@@ -178,6 +178,7 @@ def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
     """
     rewards = _labelled(found, "reward.")
     fault = text(found.get("fault"))
+    names = text(found.get("faults"), 2000).split(", ") if found.get("faults") else [fault]
     theirs = _labelled(found, "harbor.reward.") or rewards
     path = nodeid.partition("::")[0].removesuffix("task.toml").rstrip("/")
     return Trial(
@@ -194,7 +195,7 @@ def trial_of_properties(nodeid: str, found: Mapping[str, Any]) -> Trial:
         reward=number(found.get("reward")),
         untrusted=bool(found.get("untrusted")),
         rewards=rewards,
-        harbor_rewards=theirs if theirs and harbor_counts([fault] if fault else []) else None,
+        harbor_rewards=theirs if theirs and harbor_counts(filter(None, names)) else None,
         dataset=text(found.get("dataset")),
         dataset_label=text(found.get("dataset.label")),
         fault=fault,

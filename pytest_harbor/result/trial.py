@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from pytest_harbor.result.error_policy import harbor_counts
 from pytest_harbor.result.image_time import ImageTime
 from pytest_harbor.result.integrity import IntegrityFinding
 from pytest_harbor.result.network import PhaseRefusals
@@ -160,8 +161,7 @@ class TrialResult(Work):
             ("dataset", self.origin.dataset if self.origin else None),
             ("dataset.label", self.origin.label if self.origin else None),
         ]
-        faults = list(dict.fromkeys(work.faults[0].type for work in self.works if work.faults))
-        if faults:
+        if faults := self._fault_names:
             pairs.append(("fault", faults[0]))
         if len(faults) > 1:
             pairs.append(("faults", ", ".join(faults)))
@@ -191,6 +191,11 @@ class TrialResult(Work):
         ]
         pairs += [pair for step in self.steps for pair in _step_properties(step)]
         return [(name, value) for name, value in pairs if value is not None]
+
+    @property
+    def _fault_names(self) -> list[str]:
+        """The first error of the trial and of each step, each name once: what Harbor hears of."""
+        return list(dict.fromkeys(work.faults[0].type for work in self.works if work.faults))
 
     def _codes(self) -> str:
         return ", ".join(dict.fromkeys(finding.code for finding in self.suspicious))
@@ -226,7 +231,8 @@ class TrialResult(Work):
             "finished_at": stamp(self.finished_at),
             **{name: self.timing_json(phase) for phase, name in HARBOR_PHASES.items()},
             "step_results": [step.to_json() for step in self.steps] if multi_step else None,
-            "reward_valid": valid,
+            # Harbor's word, from all that went wrong; ours is the category.
+            "reward_valid": valid and harbor_counts(self._fault_names),
             "pytest_harbor": self._whole_own_json(),
         }
 

@@ -132,3 +132,13 @@ def test_an_error_keeps_a_reward_from_harbors_figures_by_its_name(
 def test_a_run_that_was_superseded_is_in_no_figure() -> None:
     figures = harbor_figures([trial("a", superseded=True), trial("a", {"reward": 0.0})])
     assert figures["unknown agent__adhoc"].metrics["mean"] == {"mean": 0.0}
+
+
+def test_an_error_of_a_later_step_is_harbors_reason_not_to_count_it_at_a_runs_end_too() -> None:
+    both = {"fault": "AgentTimeoutError", "faults": "AgentTimeoutError, RewardFileNotFoundError"}
+    told = {"category": "reward", "agent": "oracle", "reward": 0.5, "reward.reward": 0.5}
+    item = "t/task.toml::oracle"
+    assert trial_of_properties(item, told | both).harbor_rewards is None
+    assert trial_of_properties(item, told | {"fault": "AgentTimeoutError"}).harbor_rewards == {
+        "reward": 0.5
+    }
