@@ -1,4 +1,4 @@
-"""Secrets of a trial are in nothing of pytest's: what was captured, tracebacks, logs, warnings.
+"""Secrets of a trial are in nothing of pytest's: output, tracebacks, logs, warnings.
 
 A Python agent runs in this process, and so its output and its errors are pytest's to show.
 """
@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_harbor.plugin.live_output import clean_output
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL
 from pytest_harbor.trial.model_access import VARIABLES
@@ -18,19 +20,19 @@ from pytest_harbor.trial.secrets import Redactor
 
 if TYPE_CHECKING:
     import warnings
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 _NAME = "harbor-redaction"
 
 
 def watch(item: pytest.Item) -> None:
-    """From now on logs and warnings are this item's: they lose its trial's secrets."""
+    """From now on output, logs and warnings are this item's: they lose its trial's secrets."""
     known: _Watch | None = item.config.pluginmanager.getplugin(_NAME)
     if known is None:
         known = _Watch(item)
         item.config.pluginmanager.register(known, _NAME)
         _guard_logs(item.config, known)
-    known.item = item
+    known.begin(item)
 
 
 def clean_report(item: pytest.Item, report: pytest.TestReport) -> None:
@@ -73,10 +75,32 @@ class _Watch:
 
     def __init__(self, item: pytest.Item) -> None:
         self.item = item
+        self._output = ExitStack()
+
+    def begin(self, item: pytest.Item) -> None:
+        """The item runs now."""
+        self._output.close()
+        self.item = item
+        early = _redactor(item)
+
+        def secrets() -> Sequence[bytes]:
+            item_trial = item.stash.get(ITEM_TRIAL, None)
+            return (item_trial.trial.record.redactor if item_trial else early).forms()
+
+        self._output = clean_output(secrets)
 
     def clean(self, text: str) -> str:
         """The text without secrets."""
         return _redactor(self.item).text(text)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logfinish(self) -> None:
+        """The item is over."""
+        self._output.close()
+
+    def pytest_unconfigure(self) -> None:
+        """The same where the session broke."""
+        self._output.close()
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage) -> None:

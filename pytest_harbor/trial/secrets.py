@@ -6,7 +6,7 @@ import io
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 from typing import AnyStr, BinaryIO, cast
 from urllib.parse import quote, quote_plus
@@ -55,7 +55,11 @@ class Redactor:
 
     def stream(self) -> RedactingStream:
         """Take secrets out of bytes that come piece by piece."""
-        return RedactingStream(self._bytes)
+        return RedactingStream(self.forms)
+
+    def forms(self) -> Sequence[bytes]:
+        """All that is looked for now."""
+        return self._bytes
 
     def reader(self, source: BinaryIO) -> BinaryIO:
         """A reader of ``source`` that yields its bytes without secrets."""
@@ -71,7 +75,8 @@ class RedactingStream:
     longest secret.
     """
 
-    def __init__(self, secrets: Sequence[bytes]) -> None:
+    def __init__(self, secrets: Callable[[], Sequence[bytes]]) -> None:
+        """Begin a stream; ``secrets`` gives what is looked for, which may become more."""
         self._secrets = secrets
         self._held = b""
         self._covered = 0  # so many bytes of those held belong to a secret that was replaced
@@ -79,7 +84,7 @@ class RedactingStream:
     def feed(self, piece: bytes) -> bytes:
         """Take a piece; give what may go on."""
         data = self._held + piece
-        return self._release(data, _start_of_unfinished(data, self._secrets))
+        return self._release(data, _start_of_unfinished(data, self._secrets()))
 
     def finish(self) -> bytes:
         """There are no more pieces; give what was held back."""
@@ -90,7 +95,7 @@ class RedactingStream:
             self._held = data
             return b""
         begun = [(0, self._covered)] if self._covered else []
-        found = _merged([*begun, *_spans(data, self._secrets)])
+        found = _merged([*begun, *_spans(data, self._secrets())])
         spans = [span for span in found if span[0] < end]
         last = spans[-1][1] if spans else 0
         self._held, self._covered = data[end:], max(last - end, 0)

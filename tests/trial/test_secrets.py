@@ -236,6 +236,25 @@ def test_no_failure_shows_or_writes_a_value(
         assert not re.search(rb"pytest-harbor-[0-9a-f]{48}", data), name
 
 
+def test_what_an_agent_prints_uncaptured_shows_no_value(
+    make_task, run_tasks, pytester, monkeypatch
+) -> None:
+    pytester.makepyfile(leaks=AGENTS)
+    make_task()
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    given = [f"--harbor-agent-env={name}" for name in KEYS]
+    with ModelServer(default=Turn(status=401)) as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{model.port}/v1")
+        agent = ("--harbor-agent=leaks:Leaky", "--harbor-model=openai/m")
+        ran = run_tasks("tasks", "-s", *agent, *given, subprocess=True)
+    shown = ran.text + ran.run.stderr.str()
+    assert "out MY_TOKEN [REDACTED]" in shown
+    assert "err MY_TOKEN [REDACTED]" in shown
+    assert "token [REDACTED]" in shown
+    assert not [form for value in KEYS.values() for form in forms_of(value) if form in shown]
+
+
 def forms_of(value: str) -> set[str]:
     """The value as files may hold it."""
     data = value.encode()
