@@ -15,6 +15,7 @@ from typing import Any
 from pytest_harbor.environment.docker.owner import Owner
 from pytest_harbor.errors import OptionError
 from pytest_harbor.report.files import UnreadableError, read_object, read_text, subfolders
+from pytest_harbor.report.job import SELECTION_FOLDER
 from pytest_harbor.report.values import mapping, text
 from pytest_harbor.trial.record import OUTCOME_FILE
 
@@ -106,7 +107,8 @@ def read_earlier(path: Path) -> EarlierJob:
             f"{path}: its config.json does not tell what was asked for: it was written by Harbor's"
             " own runner or by an earlier version; begin a new job"
         )
-    folders = [path / name for name in subfolders(path) if not name.startswith(".")]
+    names = [name for name in subfolders(path) if name != SELECTION_FOLDER]
+    folders = [path / name for name in names if not name.startswith(".")]
     trials = [replace(read_trial(folder), text="") for folder in folders]
     total = _object(path / "result.json").get("n_total_trials")
     return EarlierJob(

@@ -14,6 +14,8 @@ from pytest_harbor.report.trial import Trial
 from pytest_harbor.report.values import items, mapping, moment, text
 
 MAX_TRIALS = 20_000
+SELECTION_FOLDER = "selection"
+"""In the job's folder; it is no trial's, whose names end otherwise."""
 _SIGNS = ("result.json", "config.json", "trial.log")
 _PARTS_OF_TRIAL = ("agent", "artifacts", "services", "steps", "user-agent", "verifier")
 _LOG_BYTES = 4096

@@ -14,13 +14,12 @@ from typing import Any
 from pytest_harbor.errors import OptionError
 from pytest_harbor.report.data import plain
 from pytest_harbor.report.files import UnreadableError, read_object, unlinked, write_lines
+from pytest_harbor.report.job import SELECTION_FOLDER
 from pytest_harbor.selection.candidate import Group, Selector
 from pytest_harbor.selection.choose import Earlier, Selected, Selection
 from pytest_harbor.selection.numbers import Figures, figures
 
 SCHEMA_VERSION = 1
-FOLDER = "selection"
-"""In the job's folder; a folder for each selector below it."""
 
 _UNSAFE = re.compile(r"[^\w.-]+")
 _NAME_CHARS = 60
@@ -124,7 +123,7 @@ def _figures(found: Figures) -> dict[str, Any]:
 
 
 def _folder(job: Path, selector: Selector) -> Path:
-    return job / FOLDER / _safe(selector.name)
+    return job / SELECTION_FOLDER / _safe(selector.name)
 
 
 def _kept(one: Selected) -> dict[str, Any]:

@@ -120,6 +120,17 @@ def test_what_stands_is_reported_and_the_rest_runs(project: Any, earlier: Any) -
     assert job.aside == []
 
 
+def test_what_was_chosen_in_a_job_is_no_trial_of_it(project: Any, earlier: Any) -> None:
+    job = earlier()
+    for name in ("a", "b", "c"):
+        job.trial(name)
+    for selector in ("judge", "reward"):
+        chosen = job.write(f"selection/{selector}/selection.json", {})
+        assert project.run("--harbor-resume").ret == 0
+        assert chosen.is_file()
+    assert job.aside == []
+
+
 def test_what_failed_is_no_error_in_an_editor(project: Any, earlier: Any) -> None:
     earlier().trial("b", "failed")
     project.conftest(
