@@ -78,6 +78,7 @@ def read_lock(job: Path) -> JobLock:
     path = job / LOCK_FILE if job.name != LOCK_FILE else job
     try:
         known = json.loads(path.read_text(encoding="utf-8"))["pytest_harbor"]
+        _require_shape(known)
         conditions = Conditions(
             known["versions"],
             known["options"],
@@ -90,9 +91,41 @@ def read_lock(job: Path) -> JobLock:
         agents = {item: one["agent_version"] for item, one in seen.items()}
     except OSError as error:
         raise OptionError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise OptionError(f"{path}: not the lock of a job of pytest-harbor") from None
     return JobLock(path.parent.name, conditions, images, agents)
+
+
+def _require_shape(known: Mapping[str, Any]) -> None:
+    """See that what is held against another run is of the kinds that it is written as.
+
+    Raises:
+        TypeError, KeyError, AttributeError: It is not.
+    """
+    retry, seen = known.get("retry"), known.get("seen", {})
+    for value in (known["versions"], known["options"], known["tasks"], seen, retry or {}):
+        _require(value, dict)
+    for one in seen.values():
+        _require(one["images"], list)
+    for dataset in _require(known["datasets"], list):
+        _require(dataset["asked"], str)
+        if registry := dataset.get("registry"):
+            _require_named(registry, "place", "digest")
+        for metric in _require(dataset.get("metrics") or [], list):
+            _require_named(metric, "type")
+            if script := metric.get("script"):
+                _require_named(script, "name", "digest")
+
+
+def _require_named(value: Any, *names: str) -> None:
+    for name in names:
+        _require(value[name], str)
+
+
+def _require(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise TypeError(f"expected {kind.__name__}")
+    return value
 
 
 def lock_json(

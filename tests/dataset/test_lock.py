@@ -142,7 +142,29 @@ def test_trials_have_harbors_form(task_id, expected):
     assert trial["agent"] == {"name": "oracle", "model_name": None}
 
 
-@pytest.mark.parametrize("text", [None, "{", "[]", '{"trials": []}'])
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"versions": [1]},
+        {"options": 3},
+        {"tasks": []},
+        {"retry": [1]},
+        {"datasets": [{}]},
+        {"datasets": [1]},
+        {"datasets": [{"asked": "bench", "registry": {"place": 1}}]},
+        {"datasets": [{"asked": "bench", "metrics": [{"type": "script", "script": 5}]}]},
+        {"seen": {ITEM: {"images": 5, "agent_version": "1"}}},
+    ],
+)
+def test_a_lock_whose_fields_are_of_other_kinds_is_told(tmp_path, changed):
+    known = lock_json(_conditions(), [TRIAL])
+    known["pytest_harbor"].update(changed)
+    (tmp_path / "lock.json").write_text(json.dumps(known))
+    with pytest.raises(OptionError, match="not the lock of a job"):
+        read_lock(tmp_path)
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"trials": []}', "[" * 100_000])
 def test_what_is_no_lock_of_ours_is_told(tmp_path, text):
     if text is not None:
         (tmp_path / "lock.json").write_text(text)
