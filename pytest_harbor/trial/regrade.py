@@ -8,7 +8,9 @@ which another is made as isolated grading makes it.
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -20,7 +22,7 @@ from typing import IO, Any, BinaryIO, cast
 from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.kept import AGENTS, VERIFIERS
 from pytest_harbor.environment.saved import SavesFiles
-from pytest_harbor.errors import UnsupportedError, VerifierFault
+from pytest_harbor.errors import EnvironmentFault, UnsupportedError, VerifierFault
 from pytest_harbor.result.integrity import IntegrityFinding, IntegrityReport
 from pytest_harbor.result.trial import StepResult
 from pytest_harbor.result.work import USAGE_COUNTS, Fault, Timing, Work
@@ -264,9 +266,21 @@ def _nothing() -> None:
 
 
 def _copy(source: Path, folders: WorkFolders) -> None:
-    for name in _COPIED:
-        if (source / name).is_dir() and not (source / name).is_symlink():
-            shutil.copytree(source / name, folders.path / name, symlinks=True, dirs_exist_ok=True)
+    try:
+        for name in _COPIED:
+            place = source / name
+            if place.is_dir() and not place.is_symlink():
+                target = folders.path / name
+                shutil.copytree(place, target, symlinks=True, dirs_exist_ok=True, ignore=_special)
+    except OSError as error:  # of several files, shutil's own
+        raise EnvironmentFault(f"what {source} holds cannot be copied: {error}") from error
+
+
+def _special(folder: str, names: list[str]) -> list[str]:
+    """What no run writes, and nobody could copy: pipes, sockets, devices."""
+    modes = {name: os.lstat(os.path.join(folder, name)).st_mode for name in names}
+    usual = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+    return [name for name, mode in modes.items() if not any(is_it(mode) for is_it in usual)]
 
 
 def _agent(result: Mapping[str, Any]) -> Mapping[str, Any]:

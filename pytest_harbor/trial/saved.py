@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -58,16 +59,21 @@ def save_files(
     if plan.options.saves_files is None:
         return
     folder = record.folders(work.name).path / FOLDER
+    begun = time.monotonic()
     try:
         _require_use(plan, environment)
         assert isinstance(environment, SavesFiles)
+        record.status.doing("saving files")
         _save(folder, environment, sum(_sizes(record.path)))
+        record.note(f"the files of the box were saved in {time.monotonic() - begun:.1f} s")
     except (EnvironmentFault, UnsupportedError, OSError) as error:
         reason = record.redactor.text(str(error))
         result.findings.append(f"the files of the box were not saved for a later grading: {reason}")
         (folder / ARCHIVE).unlink(missing_ok=True)
         with suppress(OSError):
             _write_note(folder, {"not_saved": reason})
+    finally:
+        record.status.doing("")
 
 
 def _require_use(plan: TrialPlan, environment: Environment) -> None:

@@ -8,8 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.task.artifacts import ArtifactEntry
 from pytest_harbor.trial.left_behind import EarlierTrial, packed, told, why_not
+from pytest_harbor.trial.record import WorkFolders
+from pytest_harbor.trial.regrade import _copy
 
 AGENT = {"started_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:01Z"}
 ROW = {"source": "/app/out", "destination": "artifacts/app/out", "service": None, "status": "ok"}
@@ -97,6 +100,21 @@ def test_what_is_packed_is_roots_without_rights_or_devices(tmp_path: Path) -> No
     assert set(entries) == {"app/out", "app/out/tool", "app/out/link"}
     assert (entries["app/out/tool"].mode, entries["app/out/tool"].uid) == (0o755, 0)
     assert entries["app/out/link"].issym()
+
+
+def test_what_cannot_be_copied_is_passed_by_or_told(tmp_path: Path) -> None:
+    source = tmp_path / "old"
+    (source / "agent").mkdir(parents=True)
+    (source / "agent/log").write_text("said")
+    (source / "agent/link").symlink_to("/etc/shadow")
+    os.mkfifo(source / "agent/pipe")
+    _copy(source, WorkFolders(tmp_path / "new"))
+    assert sorted(path.name for path in (tmp_path / "new/agent").iterdir()) == ["link", "log"]
+    assert (tmp_path / "new/agent/link").is_symlink()
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full/agent").write_text("no folder")
+    with pytest.raises(EnvironmentFault, match="cannot be copied"):
+        _copy(source, WorkFolders(tmp_path / "full"))
 
 
 @pytest.mark.parametrize("place", ["artifacts/../../outside", "artifacts/link"])
