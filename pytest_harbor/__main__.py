@@ -25,6 +25,7 @@ COMMANDS = (
 )
 
 _USAGE_ERROR = 4  # as pytest's
+_INTERRUPTED = 130  # as shells have it
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,6 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except HarborError as error:
         sys.stderr.write(f"error: {error}\n")
         return _USAGE_ERROR
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        return _INTERRUPTED
     except BrokenPipeError:  # as of `… schema | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pytest_harbor.report.files import UnreadableError, files_below, subfolders, unlinked
@@ -18,10 +18,15 @@ def work_folders(trial: Trial) -> Iterator[tuple[Path, str]]:
         return
     yield trial.folder, ""
     steps = unlinked(trial.folder / "steps")
+    for name in in_order(trial, subfolders(steps)):
+        yield steps / name, f"steps/{name}/"
+
+
+def in_order(trial: Trial, steps: Iterable[str]) -> list[str]:
+    """Names of steps in the order in which they ran; of those that did not, by name."""
     order = list(dict.fromkeys(span.step for span in trial.spans))
     known = {name: place for place, name in enumerate(order)}
-    for name in sorted(subfolders(steps), key=lambda one: (known.get(one, len(known)), one)):
-        yield steps / name, f"steps/{name}/"
+    return sorted(steps, key=lambda one: (known.get(one, len(known)), one))
 
 
 def artifact_paths(trial: Trial) -> Iterator[str]:

@@ -12,7 +12,7 @@ from pytest_harbor.report.limits import Limits
 from pytest_harbor.report.trajectory import MAX_TRAJECTORY_BYTES, TRAJECTORY, content_text
 from pytest_harbor.report.trial import Trial
 from pytest_harbor.report.values import items, mapping
-from pytest_harbor.report.work import work_folders
+from pytest_harbor.report.work import in_order, work_folders
 
 _MAX_CHARS = 100_000
 
@@ -21,7 +21,7 @@ def instruction(trial: Trial) -> str:
     """Of the task's folder, with those of its steps; empty where it is gone."""
     limits = Limits(log_bytes=_MAX_CHARS)
     steps = subfolders(Path(trial.task_path) / "steps") if trial.task_path else []
-    found = [instruction_of(trial, step, limits) for step in ("", *steps)]
+    found = [instruction_of(trial, step, limits) for step in ("", *in_order(trial, steps))]
     return "\n\n".join(filter(None, found))
 
 

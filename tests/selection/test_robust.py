@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_harbor.__main__ import main
 from pytest_harbor.errors import OptionError
 from pytest_harbor.report.job import read_job
 from pytest_harbor.selection.candidate import (
@@ -25,6 +26,7 @@ from pytest_harbor.selection.record import Kept, document, keep
 from pytest_harbor.selection.reward import RewardSelector
 from tests.model_server.script import Turn
 from tests.model_server.server import ModelServer
+from tests.report.conftest import times
 from tests.selection.test_judge import best, fill
 from tests.selection.test_numbers import attempts, chosen, names, only, trial
 
@@ -300,3 +302,34 @@ def test_what_is_wrong_with_the_job_is_told(job: Any) -> None:
     found = select(read_job(job.path), by(first))
     assert any(line.startswith("job: config.json: ") for line in lines(found))
     assert figures(found)[0].selected is not None
+
+
+def test_a_judge_is_told_the_steps_in_their_order(
+    server: ModelServer, job: Any, judge: Any
+) -> None:
+    fill(job, x="one", y="two")
+    for place, name in enumerate(("10", "9")):
+        step = job.tasks / "hello/steps" / name
+        step.mkdir(parents=True)
+        (step / "instruction.md").write_text(f"Do {name}.")
+        for trial_name in ("hello__x", "hello__y"):
+            path = job.path / trial_name / "result.json"
+            found = json.loads(path.read_text())
+            steps = found["step_results"] or []
+            ran = {"step_name": name, "agent_execution": times(place * 2, place * 2 + 1)}
+            path.write_text(json.dumps(found | {"step_results": [*steps, ran]}))
+    server.script.default = best("one")
+    select(read_job(job.path), judge())
+    user = server.calls[0].body["messages"][1]["content"]
+    assert user.index("Do 10.") < user.index("Do 9.")
+
+
+def test_a_command_that_is_interrupted_says_so(
+    job: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(path: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("pytest_harbor.report.job.read_job", interrupted)
+    assert main(["select", str(job.path), "--by", "reward"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
