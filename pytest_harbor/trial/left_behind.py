@@ -52,11 +52,11 @@ class EarlierTrial:
 
 def why_not(plan: TrialPlan, earlier: EarlierTrial) -> str:
     """What keeps a trial from being graded again; empty where nothing does."""
-    if was_cut_off(earlier):
-        return "it was cut off before its agent was done"
     begun = begun_works(plan, earlier)
     if not begun:
         return "its agent did not come to work"
+    if was_cut_off(earlier):
+        return "it was cut off before its agent was done"
     shared = any(work.box is None for work in begun)
     if shared and needs_services(plan.task, plan.options.isolate_except):
         return "it is graded with what the agent leaves running, and nothing of it runs now"
