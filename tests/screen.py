@@ -50,6 +50,10 @@ class Screen:
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, size)
         self._screen.resize(rows, columns)
 
+    def forget_size(self) -> None:
+        """Tell programs of no size, as a new pseudo-terminal does."""
+        fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 0, 0, 0, 0))
+
     def run(self, argv: Sequence[str], env: dict[str, str], folder: Path) -> None:
         """Start a program on it, in a session of its own."""
         end = self.slave

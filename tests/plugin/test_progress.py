@@ -92,6 +92,14 @@ def test_a_terminal_of_another_size_shows_no_remains(screen, writing):
     assert writing.seen() == ["tasks ."]
 
 
+def test_a_terminal_of_no_size_is_taken_for_a_usual_one(screen, writing):
+    screen.forget_size()
+    assert writing.area.size == (80, 24)
+    writing.writer.write("tasks ")
+    writing.area.show(["one"])
+    assert writing.seen() == ["tasks", "one"]
+
+
 def test_a_terminal_that_is_not_utf8_gets_what_it_has(screen):
     with closing(Writing(screen, "ascii")) as writing:
         writing.area.show(["Aufgabe für 日本"])
@@ -175,6 +183,23 @@ def test_a_trial_is_followed_in_this_process(terminal):
     assert "running" not in end
     assert "tasks/slow/task.toml s " in end
     assert "tasks/slower/task.toml s " in end
+
+
+def test_a_trial_is_followed_on_a_terminal_of_no_size(terminal):
+    terminal.screen.forget_size()
+    seen = terminal(COLUMNS="0", LINES="0").read_until("slow::oracle", "2/3").splitlines()
+    assert "harbor: 0 of 2 trials done; 1 running" in seen
+    assert "2 tasks, 2 trials" in terminal.go()
+
+
+def test_without_a_terminal_no_size_is_needed(project, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "0")
+    monkeypatch.setenv("LINES", "0")
+    project.task()
+    result = project.run_process("--harbor-progress=on", "tasks")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["1 task, 1 trial", "*not counted: 1 skipped"])
+    result.stdout.no_fnmatch_line("*running*")
 
 
 def test_trials_of_workers_are_followed(terminal):

@@ -1,6 +1,7 @@
 """Entries of command line agents, and the commands that come of them."""
 
 import os
+import re
 import subprocess
 import tomllib
 from collections.abc import Sequence
@@ -84,6 +85,47 @@ class Talker(CliAgent):
         connections={"openai": Connection()},
         command='talker "$(cat "$HARBOR_INSTRUCTION_FILE")" {flags}',
     )
+
+
+PAGE = Path(__file__).parents[2] / "docs/agents.md"
+
+
+def test_the_example_of_the_page_runs_its_tool_under_the_name_of_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, _, section = PAGE.read_text().partition("## Adding a tool\n")
+    source = section.partition("```python\n")[2].partition("```")[0]
+    (tmp_path / "my_agents.py").write_text(source)
+    info = tmp_path / "my_agents-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-agents\nVersion: 1.0\n")
+    group = re.search(r"entry point in the group `([\w.]+)`", section)
+    assert group
+    (info / "entry_points.txt").write_text(f"[{group[1]}]\nmy-tool = my_agents:MyTool\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    for name in ("my-tool", "my_agents:MyTool"):
+        kwargs = {"reasoning_effort": "high"}
+        agent = make_agent(name, model="openai/m", kwargs=kwargs, import_root=tmp_path)
+        (layer,) = agent.layers(None)
+        subprocess.run(["sh", "-n", "-c", layer.script], check=True)
+        assert "my-tool@1.4.0" in layer.script
+        box = Box()
+        agent.run("Do it.", box, context(tmp_path))
+        text, options = main_command(box, agent)
+        assert "--effort high" in text
+        tool = tmp_path / "bin/my-tool"
+        tool.parent.mkdir(exist_ok=True)
+        tool.write_text('#!/bin/sh\necho "$OPENAI_BASE_URL $OPENAI_API_KEY" "$@"; cat\n')
+        tool.chmod(0o755)
+        (tmp_path / "instruction").write_text("Do it.")
+        env = {**options["env"], "HARBOR_INSTRUCTION_FILE": str(tmp_path / "instruction")}
+        path = f"{tool.parent}:{os.environ['PATH']}"
+        command = agent.entry.command.format(flags="--effort high")
+        ran = subprocess.run(
+            ["sh", "-c", command], env={**env, "PATH": path}, capture_output=True, text=True
+        )
+        assert ran.stdout == "http://gw:1/v1 token-1 --yes --model claude-m --effort high\nDo it."
 
 
 SETTING = Setting("$HOME/settings", lambda servers, no_web: f"of {len(servers)}")

@@ -50,9 +50,11 @@ def test_what_does_not_fit_is_counted_and_the_oldest_are_shown() -> None:
     assert told[-1].strip() == "and 7 more"
 
 
-@pytest.mark.parametrize("columns", [1, 2, 5, 20, 40, 79])
-def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
-    told = lines(shown("日本語の課題" * 5, doing="x" * 300), shown("y" * 200), columns=columns)
+@pytest.mark.parametrize("columns", [0, 1, 2, 5, 20, 40, 79])
+@pytest.mark.parametrize("rows", [0, 1, 12])
+def test_no_line_is_wider_than_the_terminal(columns: int, rows: int) -> None:
+    trials = shown("日本語の課題" * 5, doing="x" * 300), shown("y" * 200)
+    told = lines(*trials, columns=columns, rows=rows)
     assert max(map(cells, told)) <= columns
 
 
