@@ -150,6 +150,8 @@ class Artifacts:
             # Harbor has one word for this and for files that could not be copied.
             row |= {"status": "failed", ABSENT: True}
         row["type"] = "directory" if target.is_dir() else "file"
+        if row["type"] == "file":
+            row["exclude"] = []  # as in Harbor: nothing can be left out of a file
 
     def give_up(self, service: str, error: Exception) -> None:
         """Record the artifacts of a service that is gone."""

@@ -247,7 +247,10 @@ def test_artifacts_come_home(make_task, run_tasks):
         """
     )
     toml = (folder / "task.toml").read_text()
-    entries = '["out.txt", "/missing", {source = "/data", destination = "d", exclude = ["*.lock"]}]'
+    entries = (
+        '["out.txt", "/missing", {source = "/data", destination = "d", exclude = ["*.lock"]},'
+        ' {source = "/data/a.txt", destination = "e.txt", exclude = ["*.lock"]}]'
+    )
     (folder / "task.toml").write_text(f"artifacts = {entries}\n{toml}")
     ran = run_tasks("tasks")
     ran.run.assert_outcomes(passed=1)
@@ -262,4 +265,7 @@ def test_artifacts_come_home(make_task, run_tasks):
         "out.txt": "ok",
         "/missing": "failed",
         "/data": "ok",
+        "/data/a.txt": "ok",
     }
+    left_out = {row["source"]: row["exclude"] for row in rows if row["exclude"]}
+    assert left_out == {"/data": ["*.lock"]}  # in Harbor files have none
