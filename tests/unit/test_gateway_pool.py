@@ -7,9 +7,11 @@ import pytest
 
 pytest.importorskip("docker")
 
+from pytest_harbor.environment.docker import gateway_network
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.gateway.gateway import Gateway
 from pytest_harbor.environment.docker.gateway.pool import GatewayPool
+from pytest_harbor.environment.docker.spec import ContainerSpec
 from pytest_harbor.errors import EnvironmentFault
 from pytest_harbor.task.network import NetworkPolicy
 
@@ -67,6 +69,27 @@ def test_a_gateway_that_comes_back_after_the_end_is_removed(pool, monkeypatch):
     failing(pool, monkeypatch, EnvironmentFault("closed"))
     pool.release(gateway)
     assert gateway.removed
+
+
+def test_a_box_that_ends_after_the_run_gives_its_gateway_to_no_new_pool(pool, monkeypatch):
+    made = []
+
+    def pool_of_the_run(*_):
+        made.append(pool)
+        return pool if made == [pool] else GatewayPool(SimpleNamespace(), None, None)
+
+    monkeypatch.setattr(gateway_network, "gateways", pool_of_the_run)
+    spec = ContainerSpec("hello")
+    network = gateway_network.GatewayNetwork(SimpleNamespace(), "box", spec)
+    monkeypatch.setattr(network, "_enforce_first", lambda: None)
+    network.begin(Deadline(None))
+    network.settle()
+    gateway = network._gateway
+    pool.close()
+    failing(pool, monkeypatch, EnvironmentFault("closed"))
+    network.leave()
+    assert gateway.removed
+    assert len(made) == 1
 
 
 def test_a_gateway_that_cannot_be_reset_is_replaced(pool):

@@ -38,9 +38,11 @@ class GatewayNetwork(BoxNetwork):
             return
         if self._uplink is not None:
             require_uplink(self._engine, self._uplink)
-        pool = gateways(self._engine, self._uplink, self._image)
+        # Whence it comes it goes back: after the end of the run there would be another pool,
+        # which nobody closes.
+        self._pool = gateways(self._engine, self._uplink, self._image)
         worker = ThreadPoolExecutor(1, "pytest-harbor-gateway")
-        self._acquired = worker.submit(pool.acquire, deadline)
+        self._acquired = worker.submit(self._pool.acquire, deadline)
         self._enforced = worker.submit(self._enforce_first)
         worker.shutdown(wait=False)
 
@@ -111,8 +113,7 @@ class GatewayNetwork(BoxNetwork):
             return
         with suppress(HarborError):  # of one that could not be had, the start has told already
             gateway = acquired.result()
-            pool = gateways(self._engine, self._uplink, self._image)
             if self._is_sound:
-                pool.release(gateway)
+                self._pool.release(gateway)
             else:
-                pool.discard(gateway)
+                self._pool.discard(gateway)
