@@ -6,7 +6,7 @@ import errno
 import shutil
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_harbor.dataset.hub import Hub
 
 _AT_ONCE = 8
+_COMMITS_AT_ONCE = 4
 _NAME_ERRORS = (errno.ENAMETOOLONG, errno.EILSEQ, errno.EINVAL)
 _TELL_EVERY_SEC = 3.0
 
@@ -100,8 +101,16 @@ class Fetcher:
         room.used = sum(one.task.size for one in found.values() if one.task)
         of_git = [one for one in missing if isinstance(one, GitTask)]
         of_git.sort(key=lambda one: one.group)
-        for _, group in groupby(of_git, key=lambda one: one.group):
-            found |= self._fetch_commit(list(group), room)
+        groups = [list(group) for _, group in groupby(of_git, key=lambda one: one.group)]
+        with ThreadPoolExecutor(_COMMITS_AT_ONCE) as pool:
+            running = [pool.submit(self._fetch_commit, group, room) for group in groups]
+            try:
+                for each in as_completed(running):
+                    found |= each.result()
+            except BaseException:
+                room.close()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         of_hub = [one for one in missing if isinstance(one, HubTask)]
         if of_hub:
             found |= self._fetch_packages(of_hub, room)

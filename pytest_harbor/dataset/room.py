@@ -40,12 +40,17 @@ class Room:
         self._place = place
         self._hint = hint
         self._lock = Lock()
+        self._is_closed = False
         self.used = 0
 
     @property
     def left(self) -> int:
         """What it may still take, in bytes."""
         return max(self._limit - self.used, 0)
+
+    def close(self) -> None:
+        """Let nothing more in: whoever works for it in another thread ends at the next look."""
+        self._is_closed = True
 
     def check(self, size: int, what: str, *, passing: int = 0) -> None:
         """See that there is room before it is used.
@@ -82,8 +87,10 @@ class Room:
         """Hold a folder that grows against what is left.
 
         Raises:
-            RoomError: It is larger.
+            RoomError: It is larger, or the room is closed.
         """
+        if self._is_closed:
+            raise RoomError(f"{what}: given up with the rest of the dataset")
         if (size := size_on_disk(folder)) > self.left:
             raise self._too_large(f"{what}: {size_text(size)} so far", size)
 

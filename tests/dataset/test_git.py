@@ -4,13 +4,16 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_harbor.dataset import fetch as fetch_module
+from pytest_harbor.dataset import git_program
 from pytest_harbor.dataset import http as http_module
 from pytest_harbor.dataset.cache import Cache, check_unchanged
 from pytest_harbor.dataset.fetch import Fetcher
@@ -105,6 +108,55 @@ def test_a_branch_is_looked_up_again_and_only_what_is_new_is_downloaded(
     second = download.fetch(f"{url}@main")
     assert first["other"].task.digest != second["other"].task.digest
     assert first["hello"].task.digest == second["hello"].task.digest
+
+
+class TestSeveralCommits:
+    """Tasks of one dataset at several commits, as registries have them."""
+
+    @pytest.fixture
+    def sources(self, source, repositories, serve):
+        """One task at each of two commits, on a server that answers when both are asked for."""
+        first = repositories.make("acme/bench.git", source)
+        (source / "tasks/other/instruction.md").write_text("Do more.\n")
+        second = repositories.commit(source)
+        git("push", "-q", "origin", "main", cwd=source)
+        self.backend = git_backend(repositories.root)
+        self.barrier = threading.Barrier(2)
+        self.server = serve(self.answer)
+        url = f"{self.server.url}/acme/bench.git"
+        return [GitTask(url, first, "tasks/hello"), GitTask(url, second, "tasks/other")]
+
+    def answer(self, method, path, headers, body):
+        if method == "GET":
+            self.barrier.wait(60)
+        return self.backend(method, path, headers, body)
+
+    def test_are_fetched_at_the_same_time(self, download, source, sources):
+        fetcher = Fetcher(download.cache, download.told.append, hub=Hub)
+        # Each fetch begins with one question, and asks again for the files.
+        found = fetcher.fetch(sources, "bench")
+        for task in sources:
+            assert found[task].task is not None
+        assert (found[sources[1]].task.folder / "instruction.md").read_text() == "Do more.\n"
+
+    def test_one_that_cannot_be_had_ends_the_others(self, download, sources, monkeypatch):
+        monkeypatch.setattr(git_program, "_WATCH_EVERY_SEC", 0.02)
+        let_go = threading.Event()
+        lost = replace(sources[0], url=f"{self.server.url}/none.git")
+
+        def answer(method, path, headers, body):
+            if path.startswith("/none.git"):
+                return 404, {}, b""
+            let_go.wait(60)
+            return 404, {}, b""
+
+        self.server.answer = answer
+        fetcher = Fetcher(download.cache, download.told.append, hub=Hub)
+        with pytest.raises(DatasetUnreachableError, match=r"none\.git"):
+            fetcher.fetch([lost, sources[1]], "bench")
+        assert not let_go.is_set()
+        let_go.set()
+        assert list((download.cache.root / "tmp").iterdir()) == []
 
 
 def test_refs_are_tags_branches_and_commits_and_nothing_that_ends_alike(source, repositories):

@@ -3,6 +3,9 @@
 import hashlib
 import os
 import shutil
+import subprocess
+import sys
+import threading
 
 import pytest
 
@@ -233,24 +236,21 @@ class TestWhatCannotBeHad:
         assert "could not be had: tests/data.bin" in self.told(fetching)
 
     def test_more_than_was_announced(self, fetching, server, monkeypatch):
-        monkeypatch.setattr(lfs_module, "_SLACK", -1)
-        server.objects[hashlib.sha256(BYTES).hexdigest()] = BYTES
-        endless = server.answer
+        server.add(BYTES)
+        is_over = threading.Event()
+        usual = server.running.answer
 
-        def slowly(method, path, headers, body):
+        def endless(method, path, headers, body):
             if path.startswith("/objects/"):
-                server.waited.wait(30)
-            return endless(method, path, headers, body)
+                is_over.wait(60)
+            return usual(method, path, headers, body)
 
-        from threading import Event
-
-        server.waited = Event()
-        server.running.answer = slowly
+        server.running.answer = endless
         monkeypatch.setattr(lfs_module, "size_on_disk", lambda folder: 10**9)
         try:
             told = self.told(fetching)
         finally:
-            server.waited.set()
+            is_over.set()
         assert "more than its pointers announce: 954 MiB in place of 2.93 KiB" in told
 
     def test_another_size_than_the_pointers(self, fetching, server, source):
@@ -412,3 +412,37 @@ def test_pointers_are_known_by_their_first_line(first, is_pointer):
 def test_a_pointers_faults_are_errors():
     with pytest.raises(DatasetError, match="is none"):
         parse_pointer(pointer(b"x").replace(b"size", b"sise"))
+
+
+_DOWNLOAD = """
+import sys
+from pytest_harbor.dataset.cache import Cache
+from pytest_harbor.dataset.fetch import Fetcher
+from pytest_harbor.dataset.source import GitTask
+Fetcher(Cache(), print, hub=None).fetch([GitTask(*sys.argv[1:])], "x")
+"""
+
+
+def test_a_download_killed_while_objects_come_leaves_no_pointer(fetching, server, source, cache):
+    (source / "tasks/hello/tests/data.bin").write_bytes(server.add(BYTES))
+    task, _ = fetching.commit()
+    is_asked, let_go = threading.Event(), threading.Event()
+    usual = server.running.answer
+
+    def held_up(method, path, headers, body):
+        if path.startswith("/objects/"):
+            is_asked.set()
+            let_go.wait(60)
+        return usual(method, path, headers, body)
+
+    server.running.answer = held_up
+    program = [sys.executable, "-c", _DOWNLOAD, task.url, task.commit, task.path]
+    with subprocess.Popen(program, stdout=subprocess.DEVNULL) as run:
+        assert is_asked.wait(60)
+        run.kill()
+    assert cache.entries() == []
+    assert list((cache.root / "tmp").glob("work-*"))
+    let_go.set()
+    server.running.answer = usual
+    (hello,) = fetching.fetch([task])
+    assert (hello.task.folder / "tests/data.bin").read_bytes() == BYTES
