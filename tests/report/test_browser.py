@@ -23,7 +23,8 @@ EVIL = (
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    from playwright import sync_api as api
+
     program = os.environ.get("PYTEST_HARBOR_BROWSER") or next(
         filter(None, map(shutil.which, NAMES)), None
     )

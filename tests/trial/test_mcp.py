@@ -26,7 +26,6 @@ def registry(pytester):
 
 
 def test_an_agent_on_this_machine_works_through_the_server(registry, run_tasks, pytester):
-    pytest.importorskip("mcp")
     pytester.makepyfile(
         clerk="""
         import json
@@ -62,7 +61,6 @@ def test_an_agent_on_this_machine_works_through_the_server(registry, run_tasks, 
 
 
 def test_an_async_agent_has_the_sdks_own_session(registry, run_tasks, pytester):
-    pytest.importorskip("mcp")
     pytester.makepyfile(
         clerk2="""
         import asyncio
@@ -198,7 +196,6 @@ BROKEN = """\
 @pytest.fixture
 def say(make_task, run_tasks, pytester):
     """What an agent says that tries to connect to one server of BROKEN."""
-    pytest.importorskip("mcp")
     make_task(toml=BROKEN)
     pytester.makepyfile(
         trier="""
@@ -247,7 +244,6 @@ def test_an_unknown_server_is_named_beside_those_known(say):
 
 
 def test_a_call_that_hangs_ends_with_the_phase(registry, run_tasks, pytester):
-    pytest.importorskip("mcp")
     toml = registry / "task.toml"
     toml.write_text(toml.read_text().replace("timeout_sec = 120.0", "timeout_sec = 2.0"))
     server = registry / "environment/server.py"

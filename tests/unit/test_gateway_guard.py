@@ -6,8 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("docker")
-
 from pytest_harbor.environment.docker.gateway.guard import Guard
 from pytest_harbor.errors import EnvironmentFault, EnvironmentStartError
 

@@ -5,8 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 
-pytest.importorskip("docker")
-
 from pytest_harbor.environment.docker import gateway_network
 from pytest_harbor.environment.docker.attach import Deadline
 from pytest_harbor.environment.docker.gateway.gateway import Gateway

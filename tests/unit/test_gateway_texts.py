@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-pytest.importorskip("docker")
-
 from pytest_harbor.environment.docker.gateway.control import MAX_NAMES, Control, Refusals, Service
 from pytest_harbor.environment.docker.gateway.dnsmasq import dnsmasq_config
 from pytest_harbor.environment.docker.gateway.firewall import firewall
