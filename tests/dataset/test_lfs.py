@@ -26,7 +26,7 @@ ATTRIBUTES = "*.bin filter=lfs diff=lfs merge=lfs -text\n"
 def git_lfs():
     """The program. Where it is not installed, CI fails and others skip."""
     if shutil.which("git-lfs") is None:
-        message = "the program git-lfs is not installed: scripts/setup installs it on Debian"
+        message = "git-lfs is not installed; scripts/run-tests does it where it sets up the engine"
         if os.environ.get("PYTEST_HARBOR_REQUIRE_DOCKER") == "1":
             pytest.fail(message, pytrace=False)
         pytest.skip(message)
