@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_harbor.report.numbers import on_dataset
 from pytest_harbor.report.rates import Rate
 from pytest_harbor.selection.choose import Selected, Selection
 from pytest_harbor.selection.numbers import Figure, Figures, figures
@@ -20,8 +21,12 @@ def title(selection: Selection) -> str:
 
 
 def lines(selection: Selection) -> Iterator[str]:
-    """A line for each agent and model, and what there is to say besides."""
-    yield from (_plain(_sentence(one)) for one in figures(selection))
+    """A line for each agent and model on each dataset, and what there is to say besides."""
+    found = figures(selection)
+    several = len({one.dataset_label for one in found}) > 1
+    for one in found:
+        name = on_dataset(one.name, one.dataset_label or "") if several else one.name
+        yield _plain(f"{name}: {_sentence(one)}")
     problems = [f"{_name(one)}: {one.problem}" for one in selection.problems]
     yield from _listed("nothing chosen", problems)
     yield from (_plain(f"job: {problem}") for problem in selection.job.problems)
@@ -31,8 +36,8 @@ def lines(selection: Selection) -> Iterator[str]:
         if one.attempts.missing
     ]
     yield from _listed("incomplete", incomplete)
-    if found := usage(selection.tasks):
-        yield f"{_plain(selection.selector.name)}: {'; '.join(_usage(found))}"
+    if votes := usage(selection.tasks):
+        yield f"{_plain(selection.selector.name)}: {'; '.join(_usage(votes))}"
 
 
 def _usage(found: Mapping[str, Any]) -> Iterator[str]:
@@ -64,7 +69,7 @@ def _sentence(found: Figures) -> str:
         parts.append(f"best of 1 to {max(found.best_of)}: {values}")
     if found.left_out:
         parts.append("not counted: " + ", ".join(f"{n} {why}" for why, n in found.left_out.items()))
-    return f"{found.name}: " + "; ".join(parts)
+    return "; ".join(parts)
 
 
 def _beside(found: Figures) -> Iterator[str]:

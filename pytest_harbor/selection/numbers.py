@@ -27,11 +27,12 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """What the choices in the tasks of one agent and model came to.
+    """What the choices in the tasks of one dataset by one agent and model came to.
 
     Attributes:
         agent: The agent's name.
         model: ``provider/name``, or empty.
+        dataset_label: What ids call the dataset; None of tasks that were named by their paths.
         tasks: How many tasks there are.
         selected: The chosen attempts; None where none counts.
         first: The first attempt at each of the same tasks.
@@ -43,6 +44,7 @@ class Figures:
 
     agent: str
     model: str
+    dataset_label: str | None = None
     tasks: int
     selected: Figure | None = None
     first: Figure | None = None
@@ -58,15 +60,17 @@ class Figures:
 
 
 def figures(selection: Selection) -> list[Figures]:
-    """The figures of each agent and model, in the order of their first task."""
-    groups: dict[tuple[str, str], list[Selected]] = {}
+    """The figures of each agent and model, each dataset apart, in the order of their first task."""
+    groups: dict[tuple[str, str, str], list[Selected]] = {}
     for one in selection.tasks:
-        group = one.attempts.group
-        groups.setdefault((group.agent, group.model), []).append(one)
+        group, dataset = one.attempts.group, one.attempts.trials[0].dataset_key
+        groups.setdefault((group.agent, group.model, dataset), []).append(one)
     return [_figures(selection, *name, tasks) for name, tasks in groups.items()]
 
 
-def _figures(selection: Selection, agent: str, model: str, tasks: Sequence[Selected]) -> Figures:
+def _figures(
+    selection: Selection, agent: str, model: str, dataset: str, tasks: Sequence[Selected]
+) -> Figures:
     left_out = Counter(filter(None, (_why_not(one, selection.expected) for one in tasks)))
     counted = [one for one in tasks if not _why_not(one, selection.expected)]
     every = [[trial for trial in one.attempts.trials if trial.counts] for one in counted]
@@ -77,6 +81,7 @@ def _figures(selection: Selection, agent: str, model: str, tasks: Sequence[Selec
     return Figures(
         agent=agent,
         model=model,
+        dataset_label=dataset or None,
         tasks=len(tasks),
         selected=_of_trials([[_chosen(one)] for one in counted], left_out),
         first=_of_trials([[one] for one in first], {**left_out, **more}),

@@ -1,6 +1,7 @@
 """What chosen attempts earned: exact, and with denominators that can be defended."""
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -15,6 +16,7 @@ from pytest_harbor.report.trial import Trial
 from pytest_harbor.selection.candidate import INTERRUPTED, Choice, Group
 from pytest_harbor.selection.choose import Selection, select
 from pytest_harbor.selection.find import FunctionSelector
+from pytest_harbor.selection.lines import lines
 from pytest_harbor.selection.numbers import figures
 from pytest_harbor.selection.reward import RewardSelector, expected_best
 
@@ -215,3 +217,21 @@ def test_an_interrupt_ends_the_asking_and_keeps_what_was_chosen() -> None:
     assert names(found) == ["a__1", None, None]
     assert {one.problem for one in found.problems} == {INTERRUPTED}
     assert found.is_interrupted
+
+
+def test_datasets_have_figures_of_their_own() -> None:
+    easy = [replace(one, dataset="easy", dataset_label="easy@1") for one in attempts("a", 0, 1)]
+    hard = [replace(one, dataset="hard", dataset_label="hard@2") for one in attempts("b", 0, 0)]
+    selection = chosen(*easy, *hard, *attempts("c", 1, 1))
+
+    found = figures(selection)
+
+    assert [one.dataset_label for one in found] == ["easy@1", "hard@2", None]
+    assert [one.selected.mean_reward.value for one in found if one.selected] == [1, 0, 1]
+    assert [one.tasks for one in found] == [1, 1, 1]
+    assert [line.partition(":")[0] for line in lines(selection)] == [
+        "codex on easy@1",
+        "codex on hard@2",
+        "codex on tasks by path",
+    ]
+    assert [line.partition(":")[0] for line in lines(chosen(*easy))] == ["codex"]

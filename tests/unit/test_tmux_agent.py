@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_harbor.agent.call import call_agent
 from pytest_harbor.agent.base import AgentContext
+from pytest_harbor.agent.call import call_agent
 from pytest_harbor.agent.faults import AgentAuthenticationError, ApiOverloadedError
 from pytest_harbor.agent.model_route import ModelRoute
 from pytest_harbor.agent.tmux.agent import TmuxAgent
