@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import pytest_harbor
+from tests.machine_address import on_default_bridge
 
 BASE_IMAGE = "debian:bookworm-slim"
 
@@ -147,8 +148,7 @@ class Listener:
 @pytest.fixture
 def listener(engine):
     """A server outside the containers, at the address that this machine has on their side."""
-    (config, *_) = engine.api.inspect_network("bridge")["IPAM"]["Config"]
-    listening = Listener(config["Gateway"])
+    listening = Listener(on_default_bridge(engine.api))
     yield listening
     listening.close()
 

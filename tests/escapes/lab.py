@@ -22,6 +22,8 @@ from docker.errors import APIError, ImageNotFound
 from docker.types import IPAMConfig, IPAMPool
 from filelock import FileLock
 
+from tests.machine_address import on_default_bridge
+
 INSIDE = Path(__file__).parent / "inside"
 LABEL = "pytest-harbor-escapes"
 OUTSIDE_SUBNETS = 16
@@ -162,7 +164,7 @@ class Lab:
         own = self._api.inspect_container(container)
         routers = [each["Gateway"] for each in own["NetworkSettings"]["Networks"].values()]
         pools = [
-            config["Gateway"]
+            config.get("Gateway")
             for name in own["NetworkSettings"]["Networks"]
             for config in self._api.inspect_network(name)["IPAM"]["Config"] or []
         ]
@@ -265,8 +267,7 @@ class Lab:
         self._api.put_archive(self._full(container), "/", buffer.getvalue())
 
     def _bridge_address(self) -> str:
-        (config, *_) = self._api.inspect_network("bridge")["IPAM"]["Config"]
-        return str(config["Gateway"])
+        return on_default_bridge(self._api)
 
     def _published(self) -> int:
         (binding, *_) = self._api.port(self._full("neighbour"), 9999)
