@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_harbor.dataset.cache import Cache, CachedTask, Progress
 from pytest_harbor.dataset.commit_tasks import CommitTasks
 from pytest_harbor.dataset.digest import task_digest
-from pytest_harbor.dataset.git import Repository, with_commit
+from pytest_harbor.dataset.git import NoSuchCommitError, Repository, with_commit
 from pytest_harbor.dataset.room import Room, RoomError, size_on_disk
 from pytest_harbor.dataset.source import FolderTask, GitTask, HubTask, TaskSource
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError, TaskFormatError
@@ -121,7 +121,9 @@ class Fetcher:
         self._progress(f"{first.url} at {first.commit[:12]}: {len(tasks)} tasks")
         with self._cache.lock(first.group, self._progress), self._cache.workspace() as place:
             found = self._there(tasks, room)  # another run was quicker
-            if len(found) < len(tasks):
+            if len(found) == len(tasks):
+                return found
+            try:
                 with_commit(
                     first.url,
                     first.commit,
@@ -129,6 +131,9 @@ class Fetcher:
                     lambda repository: self._take(repository, tasks, place, found),
                     room,
                 )
+            except NoSuchCommitError as error:
+                missing = FetchedTask(None, str(error))
+                return {task: found.get(task, missing) for task in tasks}
             return found
 
     def _there(

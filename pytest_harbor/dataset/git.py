@@ -30,6 +30,10 @@ _AHEAD = 60
 _T = TypeVar("_T")
 
 
+class NoSuchCommitError(DatasetError):
+    """A repository that answers does not have a commit."""
+
+
 class TreeEntry(NamedTuple):
     """A line of ``git ls-tree``."""
 
@@ -201,6 +205,7 @@ def with_commit(
 
     Raises:
         DatasetUnreachableError: No way served.
+        NoSuchCommitError: The repository answers, and does not have it.
         RoomError: It is larger than it may be.
     """
     ways: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -231,9 +236,17 @@ def _fetch(
         url=url,
         watch=lambda: room.watch(path, url),
     )
-    found = run_git(
-        ["rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"], path, url=url
-    )
+    try:
+        found = run_git(
+            ["rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}"], path, url=url
+        )
+    except GitCommandError:
+        if wanted != _EVERYTHING:
+            raise
+        raise NoSuchCommitError(
+            f"{url} has no commit {commit!r}: no branch or tag leads to it, and the server does "
+            "not give it by its id"
+        ) from None
     return Repository(path, url, found.decode().strip(), room)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_harbor.dataset import git
@@ -70,6 +70,9 @@ class Resolver:
         except DatasetUnreachableError as error:
             return self._instead(kept, spec, error)
         self.cache.write_note(note, found.as_json())
+        if (pinned := _pinned(spec, found)) is not None:
+            name = self._note_name(pinned.asked, spec)
+            self.cache.write_note(name, pinned.as_json())
         return found
 
     def look(self, asked: str) -> Dataset | None:
@@ -102,10 +105,9 @@ class Resolver:
         if isinstance(spec, RegistrySpec) and spec.version is not None:
             self.progress(f"{kept.label}: as it was resolved before, since {error}")
             return kept
-        raise DatasetUnreachableError(
-            f"{error}\nIt was last resolved to {kept.version}; a name pinned to that needs no "
-            "network"
-        )
+        pinned = _pinned(spec, kept)
+        hint = f": {pinned.asked} means that, and needs no network" if pinned else ""
+        raise DatasetUnreachableError(f"{error}\nIt was last resolved to {kept.version}{hint}")
 
     def _kept(self, note: str) -> Dataset | None:
         known = self.cache.read_note(note)
@@ -226,6 +228,24 @@ class Resolver:
             (DatasetMetric(SCRIPT, script),) if script else (),
             notes=found.notes,
         )
+
+
+def _pinned(spec: _Remote, found: Dataset) -> Dataset | None:
+    """What was found, under the name that always means it; None where there is no such name."""
+    match spec:
+        case RegistrySpec():
+            asked = f"{found.name}@{found.version}"
+            return replace(found, asked=asked) if found.version else None
+        case HubSpec():
+            label = f"{found.name}@{found.version[: len('sha256:') + 12]}"
+            return replace(found, asked=f"{found.name}@{found.version}", label=label)
+        case GitSpec():
+            first = found.tasks[0].source
+            if found.registry is not None or not isinstance(first, GitTask):
+                return None
+            folder = f"/tree/{first.commit}/{spec.folder}" if spec.folder else f"@{first.commit}"
+            label = replace(spec, ref=first.commit).label
+            return replace(found, asked=f"{spec.url}{folder}", label=label)
 
 
 def _label(name: str, version: str | None) -> str:

@@ -12,7 +12,7 @@ from pytest_harbor.agent.base import Agent, AgentContext
 from pytest_harbor.agent.faults import unable_error
 from pytest_harbor.environment.base import Environment
 from pytest_harbor.environment.phase import PhaseEnvironment
-from pytest_harbor.errors import AgentCrashError, AgentTimeoutError, HarborError
+from pytest_harbor.errors import AgentCrashError, AgentFault, AgentTimeoutError, HarborError
 from pytest_harbor.result.trajectory_builder import TrajectoryBuilder
 from pytest_harbor.result.work import USAGE_COUNTS, Work
 from pytest_harbor.task.model import Step
@@ -32,6 +32,7 @@ def run_watched(
     user: str | int | None,
     timeout_sec: float | None,
     work: Callable[[PhaseEnvironment], None],
+    crash: type[AgentFault] = AgentCrashError,
 ) -> None:
     """Let the agent's code work on a phase's view of the environment.
 
@@ -43,6 +44,7 @@ def run_watched(
         user: Default user of the agent's commands.
         timeout_sec: Limit of the phase; None: no limit.
         work: The agent's code.
+        crash: What an error of that code becomes.
 
     Raises:
         AgentFault: What the agent raised, or that it ran out of time, or crashed.
@@ -54,7 +56,7 @@ def run_watched(
         env=plan.options.agent_env,
         timeout_sec=None if plan.agent.keeps_time else timeout_sec,
     )
-    with _crashes_named(record, logs_dir):
+    with _crashes_named(record, logs_dir, crash):
         try:
             _run(plan.agent, timeout_sec, view, lambda: work(view))
         finally:
@@ -62,7 +64,9 @@ def run_watched(
 
 
 @contextmanager
-def _crashes_named(record: TrialRecord, logs_dir: Path) -> Iterator[None]:
+def _crashes_named(
+    record: TrialRecord, logs_dir: Path, crash: type[AgentFault]
+) -> Iterator[None]:
     """An agent is anybody's code: whatever it raises beside our errors is a crash of it."""
     try:
         yield
@@ -75,7 +79,7 @@ def _crashes_named(record: TrialRecord, logs_dir: Path) -> Iterator[None]:
         unable = unable_error("".join(traceback.format_exception_only(error)))
         if unable is not None:
             raise unable from error
-        raise AgentCrashError(
+        raise crash(
             f"agent crashed: {type(error).__name__}: {error} (traceback in agent/exception.txt)"
         ) from error
 

@@ -20,6 +20,7 @@ from pytest_harbor.environment.base import Environment, EnvironmentRequest
 from pytest_harbor.environment.logs import bring_logs_home
 from pytest_harbor.errors import (
     AgentFault,
+    AgentSetupError,
     AgentSetupTimeoutError,
     AgentTimeoutError,
     AgentUnableError,
@@ -159,6 +160,7 @@ class Trial:
                     user=user,
                     timeout_sec=limit,
                     work=lambda view: call_agent(setup, view, context),
+                    crash=AgentSetupError,
                 )
         except AgentTimeoutError:
             error = AgentSetupTimeoutError(f"set-up of the agent timed out after {limit:g} s")

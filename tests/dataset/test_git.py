@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -275,8 +276,47 @@ def test_a_registry_that_is_down_gives_what_it_gave_before_for_a_version(
     server.stop()
     assert download.fetch("bench@1.0", registry) == first
     assert "as it was resolved before" in download.told[-1]
-    with pytest.raises(DatasetUnreachableError, match=r"last resolved to 1\.0; a name pinned"):
+    with pytest.raises(DatasetUnreachableError, match=r"last resolved to 1\.0: bench@1\.0 means"):
         download.fetch("bench", registry)
+
+
+@pytest.mark.parametrize("form", ["{url}", "{url}@main", "{url}/tree/main/tasks", "bench"])
+def test_the_name_that_is_given_where_nobody_answers_needs_no_server(
+    download, source, repositories, serve, tmp_path, form
+):
+    commit = repositories.make("acme/bench.git", source)
+    server = serve(git_backend(repositories.root))
+    url = f"{server.url}/acme/bench.git"
+    tasks = [{"name": name, "path": f"tasks/{name}"} for name in ("hello", "other")]
+    row = {"name": "bench", "version": "1.0", "description": "", "tasks": tasks}
+    (source / "registry.json").write_text(json.dumps([row]))
+    repositories.commit(source)
+    git("push", "-q", "origin", "main", cwd=source)
+    registry = f"git+{url}@main"
+    first = download.fetch(form.format(url=url), registry)
+    server.stop()
+    with pytest.raises(DatasetUnreachableError) as caught:
+        download.fetch(form.format(url=url), registry)
+    named = re.search(r"(\S+) means that, and needs no network", str(caught.value))[1]
+    assert named != form.format(url=url)
+    assert commit not in named
+    assert download.fetch(named, registry) == first
+
+
+def test_a_commit_that_is_gone_is_the_error_of_its_tasks_alone(
+    download, source, repositories, tmp_path
+):
+    repositories.make("bench.git", source)
+    url = repositories.url("bench.git")
+    tasks = [{"name": name, "path": f"tasks/{name}", "git_url": url} for name in ("hello", "other")]
+    tasks[1]["git_commit_id"] = "1" * 40
+    row = {"name": "bench", "version": "1.0", "description": "", "tasks": tasks}
+    (tmp_path / "registry.json").write_text(json.dumps([row]))
+    found = download.fetch("bench@1.0", "registry.json")
+    assert found["hello"].task
+    assert f"{url} has no commit '{'1' * 40}'" in found["other"].fault
+    with pytest.raises(DatasetError, match="has no commit"):
+        download.resolve(f"{url}@{'1' * 40}")
 
 
 def test_a_user_who_has_git_refuse_bare_repositories(
@@ -316,7 +356,7 @@ def test_a_commit_is_no_option(tmp_path, source, repositories):
     repositories.make("bench.git", source)
     made = tmp_path / "made"
     option = f"--upload-pack=touch {made};git-upload-pack"
-    with pytest.raises(DatasetUnreachableError):
+    with pytest.raises(DatasetError, match="has no commit"):
         with_commit(repositories.url("bench.git"), option, tmp_path, lambda found: found)
     assert not made.exists()
 

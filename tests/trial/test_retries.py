@@ -30,6 +30,15 @@ class Busy(Agent):
         environment.write("/app/out.txt", "ok" if Busy.calls == 2 else "no")
         if Busy.calls == 1:
             raise ApiRateLimitError("429 of a provider")
+
+class Unready(Agent):
+    calls = 0
+    def setup(self, environment, context):
+        Unready.calls += 1
+        if Unready.calls == 1:
+            raise OSError("the index does not answer")
+    def run(self, instruction, environment, context):
+        environment.write("/app/out.txt", "ok")
 """
 
 
@@ -83,6 +92,20 @@ def test_an_agent_whose_provider_failed_works_again_and_nothing_of_the_try_is_le
     run_id = folder.parent.name.rpartition("__")[2]
     left = engine.api.containers(all=True, filters={"label": f"pytest-harbor.run={run_id}"})
     assert left == []
+
+
+def test_an_agent_whose_own_set_up_raised_is_set_up_again(
+    make_task: Any, run_tasks: Any, write_conftest: Any
+) -> None:
+    make_task()
+    write_conftest(0)
+    ran = run_tasks("tasks", "--harbor-agent=conftest:Unready", "--harbor-retries=1")
+    ran.run.assert_outcomes(passed=1)
+    (first,) = ran.one()["pytest_harbor"]["tries"]
+    (fault,) = first["faults"]
+    assert fault["type"] == "AgentSetupError"
+    assert "OSError: the index does not answer" in fault["message"]
+    assert (ran.folder() / "tries/1/agent/exception.txt").is_file()
 
 
 def test_a_fault_that_stays_is_told_after_the_last_try(
