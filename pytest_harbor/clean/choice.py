@@ -32,15 +32,15 @@ class Wishes:
 def choose(
     things: Sequence[Leftover], wishes: Wishes, now: float
 ) -> Iterator[tuple[Leftover, str]]:
-    """Each thing, and why it stays; nothing for what goes."""
+    """Each thing of the runs that are meant, and why it stays; nothing for what goes."""
     busy = any(one.owner == "alive" and one.kind != "image" for one in things)
     for thing in things:
+        if wishes.run not in (None, thing.run):
+            continue
         yield thing, _reason(thing, wishes, now, busy)
 
 
 def _reason(thing: Leftover, wishes: Wishes, now: float, busy: bool) -> str:
-    if wishes.run is not None and thing.run != wishes.run:
-        return "of another run"
     if thing.kind == "image":
         if not wishes.images:
             return "cached (--images)"

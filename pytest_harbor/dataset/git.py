@@ -217,7 +217,8 @@ def with_commit(
     failure: GitCommandError | None = None
     for options, wanted in ways:
         try:
-            with TemporaryDirectory(prefix="git-", dir=folder) as made:
+            # A git that was ended may still write for a moment; the workspace is removed later.
+            with TemporaryDirectory(prefix="git-", dir=folder, ignore_cleanup_errors=True) as made:
                 return use(_fetch(url, commit, Path(made), options, wanted, room))
         except GitCommandError as error:
             failure = error

@@ -128,7 +128,9 @@ class DatasetTaskFile(TaskFile):
 
     def _read(self) -> None:
         if self.root.fault:
-            self.fault = TaskFormatError([Problem(self.path, self.root.fault, code="download")])
+            self.fault = TaskFormatError(
+                [Problem(Path(self.nodeid), self.root.fault, code="download")]
+            )
             return
         super()._read()
         if self._task is not None:

@@ -177,7 +177,8 @@ def test_a_task_that_cannot_be_had_is_one_error(project, bench, repositories):
     url = f"{repositories.url('bench.git')}@{commit}"
     result = project.run(f"--harbor-dataset={url}")
     result.assert_outcomes(skipped=1, errors=1)
-    result.stdout.fnmatch_lines(["*the link 'tests/out' is not relative; replace it by the file*"])
+    said = "*the link 'tests/out' is not relative; replace it by the file*"
+    result.stdout.fnmatch_lines([f"local/*@{commit[:12]}/other/task.toml: {said}"])
 
 
 def test_what_was_changed_in_the_cache_is_not_run(project, bench, cache):

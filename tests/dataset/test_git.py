@@ -1,5 +1,6 @@
 """Datasets in git repositories, as a server gives them."""
 
+import errno
 import json
 import os
 import re
@@ -22,6 +23,7 @@ from pytest_harbor.dataset.git import resolve_ref, with_commit
 from pytest_harbor.dataset.hub import Hub
 from pytest_harbor.dataset.place import parse_place
 from pytest_harbor.dataset.resolve import Resolver
+from pytest_harbor.dataset.room import RoomError
 from pytest_harbor.dataset.source import GitTask, source_of_json
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError
 from tests.dataset.conftest import content_of, git, git_backend
@@ -301,6 +303,22 @@ def test_the_name_that_is_given_where_nobody_answers_needs_no_server(
     assert named != form.format(url=url)
     assert commit not in named
     assert download.fetch(named, registry) == first
+
+
+def test_a_folder_that_cannot_be_removed_hides_no_error(
+    source, repositories, tmp_path, monkeypatch
+):
+    commit = repositories.make("bench.git", source)
+
+    def busy(*args, **options):
+        raise OSError(errno.ENOTEMPTY, "Directory not empty")
+
+    def use(repository):
+        monkeypatch.setattr(os, "rmdir", busy)
+        raise RoomError("too large")
+
+    with pytest.raises(RoomError, match="too large"):
+        with_commit(repositories.url("bench.git"), commit, tmp_path, use)
 
 
 def test_a_commit_that_is_gone_is_the_error_of_its_tasks_alone(

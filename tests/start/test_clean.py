@@ -56,7 +56,11 @@ def test_filters_narrow_what_goes() -> None:
     assert reason(LEFT, older_than_sec=3599) == ""
     assert reason(LEFT, older_than_sec=3601) == "too new"
     assert reason(LEFT, run="aaaa") == ""
-    assert reason(LEFT, run="bbbb") == "of another run"
+
+
+def test_a_runs_list_has_nothing_of_others() -> None:
+    other = replace(LEFT, run="bbbb")
+    assert dict(choose([LEFT, other, IMAGE], Wishes(run="bbbb"), NOW)) == {other: ""}
 
 
 @pytest.mark.parametrize("age", ["", "5", "-1h", "1w"])
