@@ -359,7 +359,7 @@ class TrialItem(AboveTask, pytest.Function):
         """Fail for a task that cannot run, before any fixture does something."""
         fault = self.parent.fault
         if fault is not None:
-            self.user_properties += [("category", "task"), *labels.properties(self.variant)]
+            self.user_properties += [("category", "task"), *labels.properties(self, self.variant)]
             pytest.fail(labels.fault_text(fault, self.config), pytrace=False)
         if resume.is_resumed(self):
             resume.set_earlier_properties(self)

@@ -152,7 +152,7 @@ def fail_where_changed(item: pytest.Item) -> None:
     if fault:
         item.user_properties.append(("category", "environment"))
         if isinstance(item, TrialItem):
-            item.user_properties += labels.properties(item.variant)
+            item.user_properties += labels.properties(item, item.variant)
         pytest.fail(fault, pytrace=False)
 
 

@@ -62,10 +62,14 @@ def marker(task: Task, variant: Variant) -> dict[str, Any]:
     return arguments | ({"model": variant.model} if variant.model is not None else {})
 
 
-def properties(variant: Variant) -> list[tuple[str, object]]:
-    """Give what reports say of a variant."""
+def properties(item: pytest.Item, variant: Variant) -> list[tuple[str, str | int | float]]:
+    """Give what reports say of an item of which there is no trial to tell."""
+    root = getattr(item.parent, "root", None)  # a dataset's task has one
+    origin = root.origin if root else {}
+    names = {"dataset": origin.get("dataset"), "dataset.label": origin.get("label")}
+    dataset = [(name, value) for name, value in names.items() if value]
     model = [("model", variant.model)] if variant.model is not None else []
-    return [("agent", variant.agent), *model, ("attempt", variant.attempt)]
+    return [("agent", variant.agent), *model, ("attempt", variant.attempt), *dataset]
 
 
 def fault_text(fault: TaskFormatError, config: pytest.Config) -> str:

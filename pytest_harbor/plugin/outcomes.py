@@ -9,6 +9,7 @@ import pytest
 
 from pytest_harbor.errors import HarborError, UnsupportedError
 from pytest_harbor.plugin.failure_text import failure_text, step_text
+from pytest_harbor.plugin.labels import properties
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.plugin.trial_of_item import ITEM_TRIAL, forget, set_properties
 
@@ -128,10 +129,7 @@ def _cut_off(item: pytest.Item, error: BaseException, category: str) -> TrialRes
         return item_trial.trial.result if settled else item_trial.fail(error)
     variant = getattr(item, "variant", None)
     if variant is not None:
-        pairs = [("category", category), ("agent", variant.agent), ("attempt", variant.attempt)]
-        if variant.model:
-            pairs.append(("model", variant.model))
-        set_properties(item, pairs)
+        set_properties(item, [("category", category), *properties(item, variant)])
     return None
 
 

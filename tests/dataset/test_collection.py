@@ -175,10 +175,14 @@ def test_a_task_that_cannot_be_had_is_one_error(project, bench, repositories):
     commit = repositories.commit(bench)
     git("push", "-q", "origin", "main", cwd=bench)
     url = f"{repositories.url('bench.git')}@{commit}"
-    result = project.run(f"--harbor-dataset={url}")
+    result = project.run(f"--harbor-dataset={url}", "--harbor-json=numbers.json")
     result.assert_outcomes(skipped=1, errors=1)
     said = "*the link 'tests/out' is not relative; replace it by the file*"
     result.stdout.fnmatch_lines([f"local/*@{commit[:12]}/other/task.toml: {said}"])
+    # Both count as what they are, tasks of the dataset.
+    written = json.loads((project.path / "numbers.json").read_text())
+    (label,) = {one["dataset_label"] for one in written["trials"]}
+    assert label.endswith(f"@{commit[:12]}")
 
 
 def test_what_was_changed_in_the_cache_is_not_run(project, bench, cache):
