@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -81,7 +81,13 @@ def _kind(name: str, import_root: Path | None) -> Any:
     return find_named("--harbor-agent", AGENTS, name, import_root)
 
 
-def find_named(option: str, group: str, name: str, import_root: Path | None) -> Any:
+def find_named(
+    option: str,
+    group: str,
+    name: str,
+    import_root: Path | None,
+    also: Sequence[str] = (),
+) -> Any:
     """What an option names: an entry point of a group, or an import path.
 
     Args:
@@ -89,6 +95,7 @@ def find_named(option: str, group: str, name: str, import_root: Path | None) -> 
         group: The entry points' group.
         name: ``package.module:Name``, or an entry point's name.
         import_root: Folder that an import path may count on.
+        also: Further names that the option takes, for messages.
 
     Raises:
         OptionError: There is none, or it cannot be imported.
@@ -100,6 +107,7 @@ def find_named(option: str, group: str, name: str, import_root: Path | None) -> 
         name,
         f"{option}={name}",
         "; any other is named by its import path, package.module:Name",
+        also,
     )
 
 
@@ -181,7 +189,9 @@ def find_backend(name: str) -> Callable[..., Any]:
     return backend
 
 
-def _loaded(group: str, name: str, what: str, advice: str = "") -> Any:
+def _loaded(
+    group: str, name: str, what: str, advice: str = "", also: Sequence[str] = ()
+) -> Any:
     """What the entry point of a group loads; ``what`` begins the message where there is none."""
     # Every trial asks, and a look through all that is installed takes some milliseconds.
     if (group, name) in _found:
@@ -191,7 +201,7 @@ def _loaded(group: str, name: str, what: str, advice: str = "") -> Any:
             return _found.setdefault((group, name), point.load())
         except Exception as error:
             raise OptionError(f"{what}: {point.value}: {_in_words(error)}") from error
-    known = sorted({point.name for point in entry_points(group=group)})
+    known = sorted({point.name for point in entry_points(group=group)} | {*also})
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     raise OptionError(f"{what}: there is none{hint} Known: {', '.join(known)}{advice}")

@@ -18,6 +18,7 @@ from typing import Any, Literal, NamedTuple
 from pytest_harbor.errors import HarborError, OptionError
 from pytest_harbor.registry import METRICS, find_named
 from pytest_harbor.report.metric_process import run_script
+from pytest_harbor.report.metrics import METRICS as ALWAYS
 from pytest_harbor.report.metrics import counted
 from pytest_harbor.report.numbers import left_out_of
 from pytest_harbor.report.trial import Trial
@@ -87,7 +88,9 @@ def find_metric(spec: str, folder: Path) -> Metric:
         if not path.is_file():
             raise OptionError(f"{OPTION}={spec}: there is no file {path}")
         return Metric(path.name, lambda rewards: run_script(path, rewards))
-    found = find_named(OPTION, METRICS, spec, folder)
+    if spec in ALWAYS:
+        raise OptionError(f"{OPTION}={spec}: the {spec} is among the numbers of every run")
+    found = find_named(OPTION, METRICS, spec, folder, also=("dataset",))
     compute = _compute_of(found)
     if compute is None:
         raise OptionError(

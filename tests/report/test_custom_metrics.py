@@ -123,7 +123,9 @@ def test_a_metric_that_fails_says_why_and_has_no_value(
         ("no_such_module:f", "cannot import no_such_module"),
         ("json:__version__", "has no '__version__'|is no metric"),
         ("json:__name__", "is no metric; expected a function"),
-        ("pace", "--harbor-metric=pace: there is none"),
+        ("pace", "--harbor-metric=pace: there is none. Known: dataset"),
+        ("dataste", "--harbor-metric=dataste: there is none; did you mean 'dataset'?"),
+        ("mean", "--harbor-metric=mean: the mean is among the numbers of every run"),
     ],
 )
 def test_a_metric_that_is_none_is_refused(tmp_path: Path, spec: str, words: str) -> None:
