@@ -178,6 +178,7 @@ def _metadata(trial: Trial, step: str, grade: Grade) -> dict[str, Any]:
     return {
         "job": trial.folder.parent.name if trial.folder else "",
         "task": trial.task,
+        "dataset": trial.dataset_key or None,
         "trial": trial.name,
         "step": step or None,
         "agent": trial.agent,

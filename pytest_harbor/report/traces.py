@@ -122,6 +122,7 @@ def _info(trial: Trial) -> dict[str, Any]:
     return {
         "trial": trial.name,
         "task_path": trial.task_path,
+        "dataset": trial.dataset_key or None,
         "agent": trial.agent,
         "model": trial.model or None,
         "attempt": trial.attempt or None,

@@ -78,11 +78,12 @@ def test_a_chat_is_what_services_take(job: Any, export: Any) -> None:
 
 
 def test_with_info_a_chat_tells_its_trial(job: Any, export: Any) -> None:
-    job.trial(files=FILES, model=("m", "n"))
+    job.trial(files=FILES, model=("m", "n"), dataset="bench@1.0")
     (line,) = export("--format=chat", "--with-info")
     assert line["metadata"] == {
         "job": "now",
         "task": "org/hello",
+        "dataset": "bench@1.0",
         "trial": "hello__aaaaaaa",
         "step": None,
         "agent": "oracle",
@@ -93,6 +94,8 @@ def test_with_info_a_chat_tells_its_trial(job: Any, export: Any) -> None:
         "passed": True,
     }
     assert export("--with-info", status=4) == []
+    (trace,) = export()
+    assert trace["info"]["dataset"] == "bench@1.0"
 
 
 @pytest.mark.parametrize(
