@@ -16,7 +16,7 @@ mkdir /made && touch /made/a $'/made/new\nline' $'/made/\xff'
 ln /made/a /made/hard && mkfifo /made/fifo
 echo more >> /etc/issue; chmod 700 /etc/issue.net; rm /etc/motd
 rm -rf /opt && ln -s /made /opt; mv /srv /moved
-rm -rf /usr/share/doc && mkdir /usr/share/doc && touch /usr/share/doc/new
+rm -rf /etc/skel && mkdir /etc/skel && touch /etc/skel/new
 """
 
 
@@ -41,8 +41,8 @@ def test_changes_tell_what_was_done_to_each_path(worked: DockerEnvironment):
     assert found["/etc/motd"] == ("deleted", "")
     assert found["/opt"][0] == "changed"
     assert found["/srv"] == ("deleted", "")
-    assert found["/usr/share/doc/bash"] == ("deleted", "")
-    assert found["/usr/share/doc/new"][0] == "added"
+    assert found["/etc/skel/.profile"] == ("deleted", "")
+    assert found["/etc/skel/new"][0] == "added"
 
 
 def test_the_walk_and_the_engine_tell_the_same(engine: Engine, worked: DockerEnvironment):

@@ -31,7 +31,7 @@ touch -- "/opt/a/-rf" "/opt/a/ " $'/opt/a/new\nline' $'/opt/a/\xff'
 echo hi > /etc/.wh.passwd
 for i in $(seq 30); do echo $i > /srv/f$i; done; ln /srv/f1 /srv/hard
 chmod 700 /srv; chown 5:6 /srv
-rm /etc/motd; rm -rf /usr/share/doc
+rm /etc/motd; rm -rf /etc/skel
 rm -rf /etc/apt && mkdir /etc/apt && echo new > /etc/apt/new
 rm -rf /var/cache && echo file > /var/cache
 rm /etc/issue && mkdir /etc/issue && echo inner > /etc/issue/inner
