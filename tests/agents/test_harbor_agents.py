@@ -192,7 +192,7 @@ def written(folder: Path) -> bytes:
 
 
 @pytest.mark.docker
-@pytest.mark.parametrize("prefix", ["harbor:", ""])
+@pytest.mark.parametrize("prefix", ["harbor:", pytest.param("", marks=pytest.mark.long)])
 def test_an_agent_written_for_harbor_works_and_is_told_of(
     run_tasks, make_task, own, pytester, prefix
 ) -> None:
@@ -236,6 +236,7 @@ def test_an_agent_written_for_harbor_works_and_is_told_of(
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_its_coroutine_is_cancelled_at_the_limit_and_what_it_told_is_kept(
     run_tasks, make_task, own
 ) -> None:
@@ -249,6 +250,7 @@ def test_its_coroutine_is_cancelled_at_the_limit_and_what_it_told_is_kept(
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_it_goes_on_from_the_trajectory_of_a_task(run_tasks, make_task, own) -> None:
     folder = make_task()
     steps = [("user", "hi"), ("agent", "ok")]
@@ -353,6 +355,7 @@ def test_terminus_solves_a_task_with_no_network_and_no_key(
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_terminus_is_ended_at_a_limit_of_its_calls_and_graded(run_tasks, make_task, model) -> None:
     make_task(dockerfile=TMUX)
     model.script.refill([WORK, said("sleep 1\n"), said("sleep 1\n"), said("sleep 1\n")])
