@@ -93,13 +93,14 @@ class BestOf:
             self._is_put_off = True
             return
         self._announce(len({(one.task_key, *one.group) for one in job.trials}))
-        self._selection = select(job, self._selector, Kept(job.path, self._selector))
         try:
+            self._selection = select(job, self._selector, Kept(job.path, self._selector))
             keep(self._selection)
         except OptionError as error:
             self._problem = str(error)
-        failed = self._problem or self._selection.problems
-        if session.exitstatus == pytest.ExitCode.OK and self._selection.is_interrupted:
+        found = self._selection
+        failed = self._problem or (found and found.problems)
+        if session.exitstatus == pytest.ExitCode.OK and found and found.is_interrupted:
             session.exitstatus = pytest.ExitCode.INTERRUPTED
         elif failed and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
@@ -120,7 +121,8 @@ class BestOf:
             )
             return [(f"harbor: best of n by {self._selector.name}", [words])]
         if self._selection is None:
-            return []
+            name = f"harbor: best of n by {self._selector.name}"
+            return [(name, [self._problem])] if self._problem else []
         from pytest_harbor.selection.lines import lines, title
 
         told = [*lines(self._selection), *([self._problem] if self._problem else [])]

@@ -20,6 +20,7 @@ from pytest_harbor.selection.candidate import (
     Selector,
 )
 from pytest_harbor.selection.details import details_json
+from pytest_harbor.selection.reward import check_key
 
 MOST_OUTAGES = 3
 """In a row; then the selector is not asked of further tasks."""
@@ -87,7 +88,11 @@ def select(job: JobReading, selector: Selector, earlier: Earlier | None = None) 
         job: The job.
         selector: Who chooses.
         earlier: What need not be asked again.
+
+    Raises:
+        OptionError: The rewards that the selector looks at are nowhere in the job.
     """
+    check_key(selector, job.trials)
     expected = count(job.config.get("n_attempts"))
     attempts = attempts_of(job.name, job.trials, selector, expected)
     asked = _Asked(selector, earlier or Earlier())

@@ -124,7 +124,10 @@ def _first(one: Selected) -> Trial | None:
 
 def _best(one: Selected, selector: RewardSelector) -> list[Trial]:
     """The attempts that count, the preferred ones first; those tampered with last."""
-    counted: list[Candidate] = [one for one in one.attempts.everyone if one.source.counts]
+    counted: list[Candidate] = [
+        # One without the key would be chosen by nobody, and is no attempt that earned nothing.
+        one for one in one.attempts.everyone if one.source.counts and not selector.lacks_key(one)
+    ]
     return [one.source for one in sorted(counted, key=selector.rank)]
 
 

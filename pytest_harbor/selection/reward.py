@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from pytest_harbor.errors import OptionError
 from pytest_harbor.report.numbers import LEFT_OUT
 from pytest_harbor.report.rates import total_of
+from pytest_harbor.report.trial import Trial
 from pytest_harbor.result.reward import shown
 from pytest_harbor.selection.candidate import SIGNS, TAMPERED, Candidate, Choice, Group, Selector
+from pytest_harbor.task.finding import nearest
 
 _LAST = {SIGNS: 2.0, TAMPERED: 3.0}
 """Places by preference of what is no candidate; other reasons have the first."""
+
+_MOST_KEYS = 20
 
 
 class RewardSelector(Selector):
@@ -32,7 +37,12 @@ class RewardSelector(Selector):
             return LEFT_OUT.get(candidate.category, LEFT_OUT[""])
         if tampered := super().why_not(candidate):
             return tampered
-        return f"a reward without the key {self.key!r}" if self.value(candidate) is None else ""
+        return f"a reward without the key {self.key!r}" if self.lacks_key(candidate) else ""
+
+    def lacks_key(self, candidate: Candidate) -> bool:
+        """It has a verdict that can be trusted, and no reward of the key."""
+        judged = candidate.category == "reward" and not super().why_not(candidate)
+        return judged and self.value(candidate) is None
 
     def value(self, candidate: Candidate) -> float | None:
         """The number that counts."""
@@ -53,6 +63,24 @@ class RewardSelector(Selector):
         equal = sum(self.value(one) == value for one in group.candidates)
         tie = f", the cheapest or first of {equal} equal ones" if equal > 1 else ""
         return Choice(best, f"{self.name} {shown(value)}{tie}" if value is not None else self.name)
+
+
+def check_key(selector: Selector, trials: Iterable[Trial]) -> None:
+    """Check that what a selector by reward looks at is there at all.
+
+    Raises:
+        OptionError: Trials of the job have rewards, and none of them its key.
+    """
+    if not isinstance(selector, RewardSelector) or not selector.key:
+        return
+    known = sorted({key for trial in trials for key in trial.rewards})
+    if known and selector.key not in known:
+        near = nearest(selector.key, known)
+        some = ", ".join(map(repr, known[:_MOST_KEYS])) + (", …" if known[_MOST_KEYS:] else "")
+        raise OptionError(
+            f"{selector.name}: no trial has a reward of the key {selector.key!r}{near}; "
+            f"there are {some}"
+        )
 
 
 def expected_best(values: Sequence[float], k: int) -> float:

@@ -212,5 +212,7 @@ def test_the_command_ends_with_4_where_nothing_could_be_chosen(
     judge = ["--by=judge", "--kwarg=model=m", f"--kwarg=base_url={server.root}/v1"]
     assert main(["select", str(job.path), *judge]) == 4
     assert "status 401" in capsys.readouterr().out
+    assert main(["select", str(job.path), "--by=reward:rewrad"]) == 4
+    assert "did you mean reward" in capsys.readouterr().err
     assert main(["select", str(job.path), "--by=reward", "--kwarg=x"]) == 4
     assert "expected KEY=VALUE" in capsys.readouterr().err

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_harbor.errors import OptionError
 from pytest_harbor.report.job import JobReading
 from pytest_harbor.report.numbers import group_numbers
 from pytest_harbor.report.trial import Trial
@@ -149,6 +150,20 @@ def test_a_key_that_a_reward_lacks_is_no_candidate() -> None:
     found = chosen(trial("a", 1), styled, selector=RewardSelector("style"))
     assert names(found) == ["a__2"]
     assert found.tasks[0].attempts.left_out == {"a reward without the key 'style'": 1}
+
+
+def test_an_attempt_without_the_key_is_none_that_earned_nothing() -> None:
+    styled = [trial("a", place, 0.5, rewards={"style": 1.0}) for place in (1, 2)]
+    found = only(chosen(*styled, trial("a", 3, 0.0), selector=RewardSelector("style")))
+    values = {k: one.mean_reward.value for k, one in found.best_of.items()}
+    assert values == pytest.approx({1: 0.5, 2: 0.5})
+
+
+def test_a_key_that_no_reward_has_is_refused_with_near_names() -> None:
+    with pytest.raises(OptionError, match=r"'styel' \(did you mean style\?\).* 'style'$"):
+        chosen(trial("a", 1, rewards={"style": 0.5}), selector=RewardSelector("styel"))
+    nothing = chosen(trial("a", 1, None, category="environment"), selector=RewardSelector("style"))
+    assert only(nothing).best_of == {}
 
 
 def test_tampering_does_not_take_a_task_out_of_the_mean() -> None:

@@ -62,6 +62,11 @@ def test_a_run_chooses_at_its_end_and_a_selector_of_ones_own_may_fail_it(
     assert [row["attempt"] for row in written["trials"] if row["selected"]] == [1]
     assert written["selection"]["selected"] == [task["selected"]]
     assert "selected" in (pytester.path / "t.csv").read_text().splitlines()[0].split(",")
+    keyed = pytester.runpytest_subprocess(
+        "tasks", "--harbor-attempts=2", f"--harbor-resume={job}", "--harbor-best-of=reward:rewrad"
+    )
+    assert keyed.ret == pytest.ExitCode.USAGE_ERROR
+    keyed.stdout.fnmatch_lines(["reward:rewrad: no trial has * 'rewrad' (did you mean reward[?])*"])
     again = (
         "-p",
         "no:cacheprovider",
