@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from pytest_harbor.plugin.ini import absolute_path
+from pytest_harbor.plugin.notices import HarborWarning
 from pytest_harbor.plugin.option_values import assignment, keyword_arguments, non_empty
 
 RETRIES = 2
@@ -31,11 +32,16 @@ def whole_from_zero(value: object) -> int:
 
 
 def fault_name(text: str) -> str:
-    """Check the name of an error's class."""
+    """Check the name of an error's class: one that is known, or unlike all that are."""
     if not text.strip().isidentifier():
         raise argparse.ArgumentTypeError(
             f"expected the name of an error as in result.json, as HealthcheckError, got {text!r}"
         )
+    # What knows the errors takes more than a plain pytest run has loaded.
+    from pytest_harbor.trial.retries import meant_name
+
+    if meant := meant_name(text.strip()):
+        raise argparse.ArgumentTypeError(f"no error is called {text!r}; did you mean {meant}?")
     return text.strip()
 
 
@@ -171,7 +177,12 @@ class BenchmarkSettings(NamedTuple):
 
 
 def benchmark_settings(config: pytest.Config, value: Mapping[str, Any]) -> BenchmarkSettings:
-    """The settings of the options' values."""
+    """The settings of the options' values.
+
+    Raises:
+        pytest.UsageError: Warnings are errors, and there is one.
+    """
+    _tell_of_unknown_errors(config, value)
     regrade = value["regrade"]
     metrics = dict.fromkeys(value["metric"] or ())
     return BenchmarkSettings(
@@ -186,6 +197,27 @@ def benchmark_settings(config: pytest.Config, value: Mapping[str, Any]) -> Bench
         metrics=tuple(one for one in metrics if one != DATASET_METRICS),
         runs_dataset_metrics=DATASET_METRICS in metrics,
     )
+
+
+def _tell_of_unknown_errors(config: pytest.Config, value: Mapping[str, Any]) -> None:
+    """Say once which names help only where an agent of the user's own raises them."""
+    options = ("retry_include", "retry_exclude", "retry_wait")
+    given = {option: [one.partition("=")[0] for one in value[option] or ()] for option in options}
+    if hasattr(config, "workerinput") or not any(given.values()):
+        return
+    from pytest_harbor.trial.retries import known_names
+
+    known = known_names()
+    for option, names in given.items():
+        for name in dict.fromkeys(one for one in names if one not in known):
+            text = (
+                f"--harbor-{option.replace('_', '-')}: {name} is no error of pytest-harbor's; it "
+                "has an effect only where an agent raises an error of that name"
+            )
+            try:
+                config.issue_config_time_warning(HarborWarning(text), stacklevel=2)
+            except HarborWarning:
+                raise pytest.UsageError(text) from None
 
 
 def _waits(given: Iterable[str]) -> dict[str, float]:

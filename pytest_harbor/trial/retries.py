@@ -8,6 +8,7 @@ its provider counts only where nothing came of its work: anybody can print it.
 
 from __future__ import annotations
 
+import difflib
 import random
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ from pytest_harbor.result.trial import TrialResult
 from pytest_harbor.result.work import Fault, Work
 
 MAX_WAIT_SEC = 60.0
+_MISSPELT = 0.88
+"""How much alike two names are (0 to 1) of which one is taken for the other's misspelling."""
 _SET_UP, _PROVIDER = 1.0, 5.0
 
 
@@ -134,6 +137,26 @@ def lineage(name: str) -> Iterator[str]:
         yield one.__name__
         if one is errors.TrialError:
             return
+
+
+def known_names() -> set[str]:
+    """Names that a fault of this package's, or a base of it, can have."""
+    kinds = [*vars(errors).values(), *vars(faults).values()]
+    own = (one for one in kinds if isinstance(one, type) and issubclass(one, errors.HarborError))
+    return {one.__name__ for one in own}
+
+
+def meant_name(name: str) -> str:
+    """The known name that a misspelt one must have meant; empty of one of somebody's own.
+
+    An agent of one's own may raise what nobody here knows, and call it by more than a known name.
+    """
+    known = {one.lower(): one for one in known_names()}
+    word = name.lower()
+    if name in known.values() or (word not in known and word.endswith(tuple(known))):
+        return ""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=_MISSPELT)
+    return known[near[0]] if near else ""
 
 
 def _deciding(result: TrialResult) -> list[Fault]:

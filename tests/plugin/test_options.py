@@ -261,6 +261,9 @@ REFUSED = [
     ("retry_wait", "ApiRateLimitError", "expected ERROR=SECONDS with a number from 0 to 86400"),
     ("retry_wait", "ApiRateLimitError=nan", "expected ERROR=SECONDS"),
     ("retry_wait", "9x=3", "expected the name of an error"),
+    ("retry_wait", "ApiRatelimitErr=3", "did you mean ApiRateLimitError"),
+    ("retry_include", "healthcheckerror", "did you mean HealthcheckError"),
+    ("retry_exclude", "AgentSetupErr", "did you mean AgentSetupError"),
     ("hub", "https://me:pw@hub.example", "an account stands in the URL of hub.example, from"),
     ("hub", "https://token@hub.example/a", "is taken from the variable HARBOR_HUB_TOKEN"),
     ("registry", "https://me:pw@a.example/r.json", "an account stands in the URL of a.example"),
@@ -381,6 +384,17 @@ def test_a_wish_that_the_ini_file_does_not_grant_is_told_of(project):
     strict = project.run("--harbor-allow-host=a.example", "-W", "error")
     assert strict.ret == pytest.ExitCode.USAGE_ERROR
     strict.stderr.fnmatch_lines([told])
+
+
+def test_an_error_that_only_an_agent_of_ones_own_can_raise_is_told_of(project):
+    project.pytester.makepyfile("def test_x(): pass")
+    given = ("--harbor-retry-include=OfMine", "--harbor-retry-wait=MyAgentSetupError=3")
+    told = [f"*--harbor-retry-{one} is no error of pytest-harbor's; it has an effect only where*"
+            for one in ("include: OfMine", "wait: MyAgentSetupError")]
+    project.run(*given, "--harbor-retry-exclude=TrialError").stdout.fnmatch_lines(told)
+    strict = project.run(*given, "-W", "error")
+    assert strict.ret == pytest.ExitCode.USAGE_ERROR
+    strict.stderr.fnmatch_lines(told[:1])
 
 
 def test_an_overridden_ini_value_restricts_no_more(resolved, project):
