@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,6 +24,11 @@ _CONFIG_FILES = (
 
 _ENV = "harbor_agent_env"
 _KEYWORDS = ("harbor_agent_kwarg", "harbor_verifier_kwarg")
+_SECRET_FLAGS = (
+    "--harbor-agent-env", "--harbor-agent-kwarg", "--harbor-verifier-kwarg",
+    "--harbor-best-of-kwarg",
+)  # fmt: skip
+_RESUME = "--harbor-resume"
 _INNER_NAME = re.compile(r"""["'](\w[\w.-]*)["']\s*:""")
 
 # Which items a run has, what is shown and written of them all: not what this one does. A job
@@ -40,6 +46,42 @@ def again(item: pytest.Item) -> str:
     config = item.config
     words = [*pytest_words(config), _id_from_here(item), *_place(item)]
     return " ".join([shlex.join(words), *_options(config.option)])
+
+
+def go_on(config: pytest.Config, job: Path) -> str:
+    """The command that goes on with the run's job, without secrets as :func:`again`."""
+    resume = f"{_RESUME}={path_from_here(config, job)}"
+    words = shlex.join([*pytest_words(config), resume])
+    return " ".join([words, *_as_given([str(arg) for arg in config.invocation_params.args])])
+
+
+def _as_given(words: list[str]) -> Iterator[str]:
+    """The command line for a shell; without the job that it went on with, if any."""
+    left = [*words]
+    while left:
+        flag, equals, value = left.pop(0).partition("=")
+        if flag.startswith("-oharbor_"):
+            flag, equals, value = "-o", "=", f"{flag[2:]}={value}"
+        if flag not in (_RESUME, "-o", "--override-ini", *_SECRET_FLAGS):
+            yield shlex.quote(f"{flag}{equals}{value}")
+            continue
+        if not equals and left and not (flag == _RESUME and left[0].startswith("-")):
+            value = left.pop(0)
+        if flag in _SECRET_FLAGS:
+            yield from _option(flag, value)
+        elif flag != _RESUME:
+            yield from _ini_value(*value.partition("=")[::2])
+
+
+def _ini_value(name: str, value: str) -> Iterator[str]:
+    """``--override-ini`` without secrets."""
+    option = name.strip()
+    if option == _ENV:
+        value = " ".join(map(_env_assignment, shlex.split(value)))
+    if option.endswith("_kwarg") and any(map(_is_secret, shlex.split(value))):
+        yield from _option("--" + option.replace("_", "-"), shlex.split(value))
+    else:
+        yield shlex.quote(f"--override-ini={name}={value}")
 
 
 def unset_variables(item: pytest.Item) -> list[str]:
@@ -106,12 +148,7 @@ def _is_misled(item: pytest.Item) -> bool:
 def _options(given: argparse.Namespace) -> Iterator[str]:
     """The options that shape a trial, as they were given; pytest keeps those not given as None."""
     for name, value in _overridden(given).items():
-        if name == _ENV:
-            value = " ".join(map(_env_assignment, shlex.split(value)))
-        if name in _KEYWORDS and any(map(_is_secret, shlex.split(value))):
-            yield from _option("--" + name.replace("_", "-"), shlex.split(value))
-            continue
-        yield shlex.quote(f"--override-ini={name}={value}")
+        yield from _ini_value(name, value)
     for name, value in vars(given).items():
         if name.startswith("harbor_") and value is not None and name not in _OF_THE_WHOLE_RUN:
             yield from _option("--" + name.replace("_", "-"), value)

@@ -150,11 +150,21 @@ class TrialReporter:
         )
         if any("trial" in trial for trial in trials) or (self._begun and job_in_use(self._config)):
             yield f"results: {job(self._config).path}"
+            yield from self._how_to_go_on()
 
     def in_order(self) -> dict[str, dict[str, Any]]:
         """The trials as they were collected: workers end them in any order."""
         ordered = sorted(self.trials, key=lambda one: self._places.get(one, 0))
         return {nodeid: self.trials[nodeid] for nodeid in ordered}
+
+    def _how_to_go_on(self) -> Iterator[str]:
+        """The command for what a run that ended early has left."""
+        wanted, current = settings(self._config), job_in_use(self._config)
+        if current is None or wanted.check or wanted.benchmark.regrade or not self._left_open():
+            return
+        from pytest_harbor.plugin.rerun import go_on
+
+        yield f"the rest: {go_on(self._config, current.path)}"
 
     def _left_open(self) -> str:
         """What a run that ended early has no result of."""

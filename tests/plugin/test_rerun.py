@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_harbor.plugin.rerun import again, unset_variables
+from pytest_harbor.plugin.rerun import again, go_on, unset_variables
 
 Given = Callable[..., pytest.Item]
 PROGRAMS = os.path.dirname(sys.executable)
@@ -272,3 +272,55 @@ def test_it_is_the_program_that_ran(
     if not on_path:
         monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert shlex.split(again(item()))[: len(words)] == words
+
+
+def test_a_run_that_ended_early_is_gone_on_with_as_it_was_given(
+    pytester: pytest.Pytester,
+) -> None:
+    given = ["tasks", "-k", "a or b", "--harbor-attempts=2", "--harbor-resume", "-v"]
+    config = pytester.parseconfig(*given)
+    words = shlex.split(go_on(config, pytester.path / "jobs/j"))
+    assert words[:7] == ["pytest", "--harbor-resume=jobs/j", *given[:4], "-v"]
+    config = pytester.parseconfig("--harbor-resume", "old", "tasks")
+    assert shlex.split(go_on(config, pytester.path / "j"))[:3] == [
+        "pytest", "--harbor-resume=j", "tasks"
+    ]  # fmt: skip
+
+
+def test_secrets_of_a_run_that_ended_early_are_named(pytester: pytest.Pytester) -> None:
+    config = pytester.parseconfig(
+        "--harbor-agent-env=A_KEY=s3cr3t-1",
+        "--harbor-agent-kwarg",
+        "api_key=s3cr3t-2",
+        "--harbor-best-of-kwarg=api_key=s3cr3t-3",
+        "-oharbor_verifier_kwarg=api_key=s3cr3t-4",
+        "-o",
+        "harbor_agent_env=B_KEY=s3cr3t-5",
+        "--override-ini=harbor_agent_env =D_KEY=s3cr3t-6",
+        "-oxfail_strict=true",
+    )
+    assert go_on(config, pytester.path / "j").partition(" --basetemp")[0].split(" ", 2)[2] == (
+        '--harbor-agent-env=A_KEY --harbor-agent-kwarg=api_key="$API_KEY"'
+        ' --harbor-best-of-kwarg=api_key="$API_KEY"'
+        ' --harbor-verifier-kwarg=api_key="$VERIFIER_API_KEY"'
+        " --override-ini=harbor_agent_env=B_KEY '--override-ini=harbor_agent_env =D_KEY'"
+        " -oxfail_strict=true"
+    )
+
+
+@pytest.mark.docker
+def test_the_summary_of_an_interrupted_run_has_the_command_that_goes_on(
+    pytester: pytest.Pytester, make_task: Any, engine: Any
+) -> None:
+    make_task("hello")
+    stop = "def pytest_runtest_teardown(item):\n    raise KeyboardInterrupt\n"
+    conftest = pytester.makeconftest(stop)
+    run = pytester.runpytest_subprocess("tasks", "--harbor-attempts=2", "-p", "no:cacheprovider")
+    assert run.ret == pytest.ExitCode.INTERRUPTED
+    (line,) = (one for one in run.outlines if one.startswith("the rest: "))
+    conftest.unlink()
+    command = line.removeprefix("the rest: ")
+    again = subprocess.run(command, shell=True, cwd=pytester.path, capture_output=True, text=True)
+    assert again.returncode == 0, again.stdout
+    assert "2 passed" in again.stdout
+    assert "the rest: " not in again.stdout
