@@ -16,6 +16,7 @@ from typing import Any
 from pytest_harbor.agent.base import Agent
 from pytest_harbor.agent.harbor import PREFIX, adapted, harbor_class, is_harbor_agent
 from pytest_harbor.errors import OptionError
+from pytest_harbor.task.finding import nearest
 from pytest_harbor.verifier.base import Verifier
 
 AGENTS = "pytest_harbor.agents"
@@ -130,18 +131,67 @@ def _check_methods(name: str, kind: type[Agent]) -> None:
         try:
             signature.bind(*[None] * (1 + len(arguments)))
         except TypeError:
-            raise OptionError(f"{where} takes {signature}; expected {wanted}") from None
+            takes = _signature_text(signature)
+            raise OptionError(f"{where} takes {takes}; expected {wanted}") from None
 
 
 def _check_arguments(name: str, kind: type[Agent], arguments: Mapping[str, Any]) -> None:
-    signature = inspect.signature(kind)
-    try:
-        signature.bind(**arguments)
-    except TypeError as error:
+    if refused := refused_arguments(kind, arguments):
         raise OptionError(
-            f"--harbor-agent={name}: {error}; the agent takes {kind.__name__}{signature}; its"
-            " arguments come from --harbor-agent-kwarg, model_name from --harbor-model"
-        ) from None
+            f"--harbor-agent={name}: {refused}; its arguments come from --harbor-agent-kwarg,"
+            " model_name from --harbor-model"
+        )
+
+
+def refused_arguments(
+    found: Callable[..., Any], arguments: Mapping[str, Any], positional: Sequence[Any] = ()
+) -> str:
+    """Why something does not take arguments, and what it takes; empty where it takes them.
+
+    Args:
+        found: A class, or a function.
+        arguments: By name. One that there is not tells more than one that is missing.
+        positional: Arguments in front of them.
+    """
+    signature = inspect.signature(found)
+    try:
+        signature.bind(*positional, **arguments)
+    except TypeError as error:
+        why = str(error)
+    else:
+        return ""
+    taken = list(signature.parameters.values())[len(positional) :]
+    names = [one.name for one in taken if one.kind in (one.KEYWORD_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    if not any(one.kind is one.VAR_KEYWORD for one in taken):
+        for unknown in (one for one in arguments if one not in names):
+            why = f"got an unexpected keyword argument {unknown!r}{nearest(unknown, names)}"
+            break
+    name = found.__name__ if inspect.isclass(found) else ""
+    return f"{why}; it takes {name}{_signature_text(signature)}"
+
+
+class _Unquoted:
+    """An annotation that its module keeps as text: shown as it was written."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def _signature_text(signature: inspect.Signature) -> str:
+    def shown(annotation: Any) -> Any:
+        return _Unquoted(annotation) if isinstance(annotation, str) else annotation
+
+    parameters = [
+        one.replace(annotation=shown(one.annotation)) for one in signature.parameters.values()
+    ]
+    return str(
+        signature.replace(
+            parameters=parameters, return_annotation=shown(signature.return_annotation)
+        )
+    )
 
 
 def make_verifier(
@@ -160,14 +210,11 @@ def make_verifier(
         )
     if missing := sorted(getattr(kind, "__abstractmethods__", ())):
         raise OptionError(f"--harbor-verifier={name}: {kind.__name__} has no {missing[0]}()")
-    signature = inspect.signature(kind)
-    try:
-        signature.bind(**(kwargs or {}))
-    except TypeError as error:
+    if refused := refused_arguments(kind, kwargs or {}):
         raise OptionError(
-            f"--harbor-verifier={name}: {error}; it takes {kind.__name__}{signature}; its"
-            " arguments come from --harbor-verifier-kwarg"
-        ) from None
+            f"--harbor-verifier={name}: {refused}; its arguments come from"
+            " --harbor-verifier-kwarg"
+        )
     try:
         made: Verifier = kind(**(kwargs or {}))
     except OptionError as error:

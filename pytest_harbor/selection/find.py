@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harbor.errors import OptionError
-from pytest_harbor.registry import SELECTORS, find_named
+from pytest_harbor.registry import SELECTORS, find_named, refused_arguments
 from pytest_harbor.selection.candidate import Choice, Group, Selector
 from pytest_harbor.selection.reward import RewardSelector
 
@@ -91,10 +91,5 @@ def _check_arguments(what: str, found: Any, kwargs: Mapping[str, Any]) -> None:
     if missing := sorted(getattr(found, "__abstractmethods__", ())):
         raise OptionError(f"{what}: {found.__name__} has no {missing[0]}()")
     group = () if is_selector else (None,)
-    try:
-        inspect.signature(found).bind(*group, **kwargs)
-    except TypeError as error:
-        raise OptionError(
-            f"{what}: {error}; it takes {inspect.signature(found)}; its arguments are"
-            " given as KEY=VALUE"
-        ) from None
+    if refused := refused_arguments(found, kwargs, group):
+        raise OptionError(f"{what}: {refused}; its arguments are given as KEY=VALUE")

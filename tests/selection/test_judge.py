@@ -186,6 +186,8 @@ def test_all_of_it_is_kept_in_the_jobs_folder(
     [
         ("jugde", {}, "did you mean 'judge'"),
         ("judge", {}, "missing a required argument: 'model'"),
+        ("judge", {"modle": "m"}, r"unexpected keyword argument 'modle' \(did you mean model\?\)"),
+        ("judge", {}, r"it takes \w+\(\*, model: str, .*\) -> None; its"),
         ("judge", {"model": "m", "votes": 0}, "whole number from 1, got 0"),
         ("judge", {"model": "m", "parallel": 0}, "parallel: expected a whole number from 1, got 0"),
         ("reward:", {}, "got no key"),

@@ -117,7 +117,7 @@ def test_the_model_is_handed_over_only_where_there_is_one(folder: Path) -> None:
 
 def test_arguments_that_do_not_fit_name_those_that_do(folder: Path) -> None:
     told = refusal("own_agents:Needs", folder, lvel=1)
-    assert "'level'" in told
+    assert "'lvel' (did you mean level?)" in told
     assert "Needs(*, level, model_name=None)" in told
     assert "--harbor-agent-kwarg" in told
 

@@ -251,6 +251,8 @@ def test_a_judge_without_anything_to_see_says_so(judge: Any, context: VerifierCo
     [
         ("jugde", {}, "did you mean 'judge'"),
         ("judge", {}, "missing a required argument: 'model'"),
+        ("judge", {"modle": "m"}, r"unexpected keyword argument 'modle' \(did you mean model\?\)"),
+        ("judge", {}, r"it takes JudgeVerifier\(\*, model: str, .*\) -> None; its"),
         ("judge", {"model": "m", "votes": 0}, "whole number from 1, got 0"),
         ("json:loads", {}, "is no verifier"),
         ("pytest_harbor.verifier.base:Verifier", {}, r"has no verify\(\)"),
