@@ -137,8 +137,7 @@ class _Packing:
         if member.islnk() and member.linkname in self._taken:
             return None
         if member.issym():
-            absolute = member.linkname.startswith("/")
-            if relative and not absolute and _depth(relative, member.linkname) >= 0:
+            if relative and not leads_out(relative, member.linkname):
                 return None
             return "link that leads out of the artifact"
         return KINDS.get(member.type, "unknown kind of entry")
@@ -157,6 +156,11 @@ def _safe_entry(member: tarfile.TarInfo, name: str) -> tarfile.TarInfo:
     entry.mtime = max(member.mtime, 0)
     entry.linkname = member.linkname if member.issym() else ""
     return entry
+
+
+def leads_out(path: str, link: str) -> bool:
+    """Whether a link at ``path`` below the root may lead out of the root."""
+    return link.startswith("/") or _depth(path, link) < 0
 
 
 def _depth(path: str, link: str) -> int:

@@ -183,6 +183,11 @@ def _lines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         f"{len(again)} of {len(results)} trials graded again: {len(changed)} with another verdict,"
         f" {len(results) - len(again)} not (the reasons: -rs)"
     )
+    if unknown := sum("before.owners" in one for one in again):
+        yield (
+            f"{unknown} of them with artifacts whose owners that job did not record: the verifiers"
+            " had root's"
+        )
     for one in changed[:_SHOWN]:
         task, agent = one.get("task"), one.get("agent")
         yield f"{task} {agent}: {_verdict(one, 'before.')} -> {_verdict(one)}"

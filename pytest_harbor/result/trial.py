@@ -174,6 +174,8 @@ class TrialResult(Work):
                 ("before.reward", self.regraded["reward"]),
                 ("before.passed", int(bool(self.regraded["passed"]))),
             ]
+            if not self.regraded.get("owners_recorded", True):
+                pairs.append(("before.owners", "not recorded"))
         if self.suspicious:
             pairs += [("integrity", len(self.suspicious)), ("integrity.codes", self._codes())]
         for phase in ("environment", "agent", "verifier"):

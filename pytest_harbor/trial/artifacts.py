@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import posixpath
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from pytest_harbor.errors import CollectHookError, TransferError
 from pytest_harbor.task.artifacts import MAIN_SERVICE, MANIFEST_FILE, ArtifactEntry
 from pytest_harbor.task.config import CollectConfig
 from pytest_harbor.task.layout import ARTIFACTS_LOGS
+from pytest_harbor.trial.artifact_record import ArtifactRecorder
 from pytest_harbor.trial.record import TrialRecord, WorkFolders, write_whole
 
 _IN_MEMORY_BYTES = 4 * 1024 * 1024
@@ -84,6 +85,7 @@ class Artifacts:
         self._packs = packs
         self._claims: list[_Claim] = []
         self._rows: list[dict[str, Any]] = []
+        self._recorder = ArtifactRecorder(record.redactor)
         self.archives: list[IO[bytes]] = []
 
     @property
@@ -104,8 +106,9 @@ class Artifacts:
                 self._collect_one(entry, environment)
 
     def close(self) -> None:
-        """Write the manifest and let the archives go."""
+        """Write the manifest, and what the copies do not hold, and let the archives go."""
         self._add_logs_folder()
+        self._recorder.write(self._folders.path)
         if self._rows:
             text = json.dumps(self._rows, indent=4, ensure_ascii=False)
             write_whole(self._folders.artifacts_dir / MANIFEST_FILE, text + "\n")
@@ -141,11 +144,11 @@ class Artifacts:
         if holder is not None:
             if not holder.holds_bytes_of(claim):
                 self._record.note(f"artifact {entry.source}: {holder.place} is claimed already")
-                self._fetch(entry, source, None, environment)
+                self._fetch(entry, source, None, environment, row)
             return
         self._claims.append(claim)
         target = self._folders.artifacts_dir / place
-        row["status"] = self._fetch(entry, source, target, environment)
+        row["status"] = self._fetch(entry, source, target, environment, row)
         if row["status"] == ABSENT:
             # Harbor has one word for this and for files that could not be copied.
             row |= {"status": "failed", ABSENT: True}
@@ -162,7 +165,12 @@ class Artifacts:
             self._rows.append({**row, "status": "failed"})
 
     def _fetch(
-        self, entry: ArtifactEntry, source: str, target: Path | None, environment: Environment
+        self,
+        entry: ArtifactEntry,
+        source: str,
+        target: Path | None,
+        environment: Environment,
+        row: Mapping[str, Any],
     ) -> str:
         """Bring an artifact home, and keep it for a separate verifier; its status.
 
@@ -177,6 +185,7 @@ class Artifacts:
             ]
             if target is not None:
                 reports.append(self._unpack(archive, target))
+                self._recorder.add(row, source, archive)
         except FileNotFoundError:
             archive.close()
             self._record.note(f"artifact {entry.source}: not there")

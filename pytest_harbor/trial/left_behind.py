@@ -13,6 +13,7 @@ from typing import IO, Any, cast
 from pytest_harbor.errors import UnsupportedError, VerifierFault
 from pytest_harbor.result.reward import judge
 from pytest_harbor.task.artifacts import MANIFEST_FILE, ArtifactEntry
+from pytest_harbor.trial.artifact_record import RecordedArtifact, read_record, recorded_of
 from pytest_harbor.trial.artifacts import ABSENT
 from pytest_harbor.trial.plan import TrialPlan, WorkPlan
 from pytest_harbor.trial.saved import find_saved
@@ -112,9 +113,20 @@ def _missing(work: WorkPlan, earlier: EarlierTrial) -> Iterator[str]:
         reason = _state(entry, rows)
         if reason:
             yield f"artifact {entry.source}{where} {reason}"
+    folder = earlier.folders(work.name)
+    try:
+        record = read_record(folder)
+    except UnsupportedError as error:
+        yield f"the record of its artifacts{where} cannot be used: {error}"
+        return
     for row in rows:
-        if row.get("status") == "ok" and _place(earlier.folders(work.name), row) is None:
+        if row.get("status") != "ok":
+            continue
+        place, recorded = _place(folder, row), recorded_of(row, record)
+        if place is None:
             yield f"artifact {row.get('source')}{where} is gone from the trial's folder"
+        elif recorded and (gone := recorded.gone_from(place)):
+            yield f"{gone}{where}, of an artifact, is not in the trial's folder"
 
 
 def _state(entry: ArtifactEntry, rows: Iterable[Row]) -> str:
@@ -161,15 +173,27 @@ def told(earlier: EarlierTrial, plan: TrialPlan) -> dict[str, Any]:
     }
 
 
-def packed(folder: Path, row: Row) -> IO[bytes]:
-    """An artifact of a trial's folder as an archive with names from the box's root."""
+def packed(folder: Path, row: Row, recorded: RecordedArtifact | None = None) -> IO[bytes]:
+    """An artifact of a trial's folder as an archive with names from the box's root.
+
+    Args:
+        folder: The trial's, or a step's.
+        row: The artifact's in the manifest.
+        recorded: What was recorded of it; without, all of it is root's.
+
+    Raises:
+        UnsupportedError: A file of it cannot be read.
+    """
     archive = cast(
         "IO[bytes]",
         tempfile.SpooledTemporaryFile(max_size=_MAX_BYTES_IN_MEMORY),  # noqa: SIM115
     )
     with tarfile.open(fileobj=archive, mode="w") as tar:
         if (place := _place(folder, row)) is not None:
-            tar.add(place, arcname=_name_in_box(row), filter=_as_roots)
+            if recorded is not None:
+                recorded.pack(tar, place)
+            else:
+                tar.add(place, arcname=_name_in_box(row), filter=_as_roots)
     archive.seek(0)
     return archive
 
@@ -186,7 +210,8 @@ def _destination(row: Row) -> str:
 
 def _as_roots(info: tarfile.TarInfo) -> tarfile.TarInfo | None:
     """Files, folders and links, root's; nobody's set-id bits, no devices."""
-    if not (info.isfile() or info.isdir() or info.issym()):
+    # A file may have two names here, too, where a job was copied so as to save space.
+    if not (info.isfile() or info.isdir() or info.issym() or info.islnk()):
         return None
     info.uid = info.gid = 0
     info.uname = info.gname = ""

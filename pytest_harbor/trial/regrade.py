@@ -1,9 +1,9 @@
 """A trial's verifier once more, over what it left, without its agent.
 
 A separate verifier's box has nothing of the agent's but the artifacts, and these are in the
-trial's folder: without secrets and with root as their owner. A verifier that shares the agent's
-box grades where that box's files were saved: in a fresh one of its image and these files, out of
-which another is made as isolated grading makes it.
+trial's folder: without secrets, and with what was recorded of their owners. A verifier that
+shares the agent's box grades where that box's files were saved: in a fresh one of its image and
+these files, out of which another is made as isolated grading makes it.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from pytest_harbor.result.integrity import IntegrityFinding, IntegrityReport
 from pytest_harbor.result.trial import StepResult
 from pytest_harbor.result.work import USAGE_COUNTS, Fault, Timing, Work
 from pytest_harbor.task.network import NetworkPolicy
+from pytest_harbor.trial.artifact_record import RECORD_FILE, read_record, recorded_of
 from pytest_harbor.trial.grading import grade_separately, verifier_context
 from pytest_harbor.trial.left_behind import (
     EarlierTrial,
@@ -92,7 +93,7 @@ class Regrade(Trial):
             for work in begun:
                 if work.box is None:
                     self._open(work, earlier, stack)
-            self.result.regraded = told(earlier, self.plan)
+            self.result.regraded = {**told(earlier, self.plan), "owners_recorded": True}
             for work in begun:
                 self._regrade(work, earlier, verifier, is_last=work is begun[-1])
         self._settle()
@@ -142,7 +143,7 @@ class Regrade(Trial):
         self,
         work: WorkPlan,
         earlier: EarlierTrial,
-        _result: Work,
+        result: Work,
         verifier: Verifier,
         context: VerifierContext,
         in_own_box: Observed,
@@ -150,8 +151,20 @@ class Regrade(Trial):
     ) -> VerifierReport:
         folder = self.record.folders(work.name).path
         rows = [row for row in earlier.manifests.get(work.name, []) if row["status"] == "ok"]
+        record = read_record(folder)
+        recorded = [(row, recorded_of(row, record)) for row in rows]
+        if unknown := [str(row["source"]) for row, one in recorded if one is None]:
+            assert self.result.regraded is not None
+            self.result.regraded["owners_recorded"] = False
+            result.findings.append(
+                f"owners and modes of {', '.join(unknown)} were not recorded when the artifacts"
+                " were brought home; the verifier had them as root's, which it may hold against"
+                " the agent"
+            )
         with ExitStack() as stack:
-            kept = KeptArtifacts([stack.enter_context(packed(folder, row)) for row in rows])
+            kept = KeptArtifacts(
+                [stack.enter_context(packed(folder, row, one)) for row, one in recorded]
+            )
             return grade_separately(
                 self.plan, work, self.record, context, verifier, kept, self._checked_box, in_own_box
             )
@@ -272,6 +285,8 @@ def _copy(source: Path, folders: WorkFolders) -> None:
             if place.is_dir() and not place.is_symlink():
                 target = folders.path / name
                 shutil.copytree(place, target, symlinks=True, dirs_exist_ok=True, ignore=_special)
+        if (record := source / RECORD_FILE).is_file() and not record.is_symlink():
+            shutil.copy2(record, folders.path / RECORD_FILE)
     except OSError as error:  # of several files, shutil's own
         raise EnvironmentFault(f"what {source} holds cannot be copied: {error}") from error
 

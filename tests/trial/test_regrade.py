@@ -72,6 +72,66 @@ def test_fixed_tests_are_run_over_what_the_agents_left(
     assert {path: path.read_bytes() for path in old.rglob("*") if path.is_file()} == before
 
 
+OWNED = """\
+#!/bin/bash
+mkdir -p /app/model/sub && cd /app/model
+echo x > tool && ln tool twin && ln -s tool link && echo y > sub/file
+chmod 700 sub && chmod 4751 tool && chmod 400 sub/file && touch -d @1700000000 sub/file
+chown -R 1500:1501 . && chown -h 1502 link
+"""
+# Set-id bits do not leave the agent's container; all else is as it was.
+RULES = """\
+#!/bin/bash
+cd /app/model && found=$(stat -c '%n %a %u %g %h %F' . tool twin link sub sub/file)
+found+=$(readlink link; stat -c %Y sub/file)
+wanted='. 755 1500 1501 3 directory
+tool 751 1500 1501 2 regular file
+twin 751 1500 1501 2 regular file
+link 777 1502 1501 1 symbolic link
+sub 700 1500 1501 2 directory
+sub/file 400 1500 1501 1 regular filetool
+1700000000'
+echo "$found"
+[ "$found" = "$wanted" ]
+echo $((1 - $?)) > /logs/verifier/reward.txt
+"""
+
+
+def test_a_verifier_has_artifacts_with_the_owners_that_they_had(
+    make_task: Any, run_tasks: Any, pytester: pytest.Pytester
+) -> None:
+    toml = TOML.replace("/app/out.txt", "/app/model")
+    folder = make_task(toml=toml, test=RULES, solve=OWNED)
+    make_task.write(folder, "tests/Dockerfile", IMAGE)
+    run_tasks("tasks").run.assert_outcomes(passed=1)
+    # A regraded job is graded again like the first.
+    for _ in range(2):
+        job = jobs(pytester.path)[-1]
+        again = run_tasks("tasks", f"--harbor-regrade={job}")
+        again.run.assert_outcomes(passed=1)
+        again.run.stdout.fnmatch_lines(["1 of 1 trials graded again: 0 with another verdict*"])
+        assert "did not record" not in again.text
+    job = jobs(pytester.path)[-1]
+    assert results(job)["hello oracle"]["pytest_harbor"]["regraded"]["owners_recorded"] is True
+
+    # A job from before owners were recorded says that they are unknown.
+    (record,) = job.glob("*/artifacts.json")
+    whole = record.read_text()
+    record.unlink()
+    old = run_tasks("tasks", f"--harbor-regrade={job}")
+    old.run.assert_outcomes(failed=1)
+    old.run.stdout.fnmatch_lines(["1 of them with artifacts whose owners *did not record*"])
+    own = results(jobs(pytester.path)[-1])["hello oracle"]["pytest_harbor"]
+    assert own["regraded"]["owners_recorded"] is False
+    assert any("/app/model were not recorded" in one for one in own["findings"])
+
+    # A record that cannot be used is no reason to guess.
+    record.write_text(whole.replace("1501", "-1"))
+    broken = run_tasks("tasks", f"--harbor-regrade={job}", "-rs")
+    broken.run.assert_outcomes(skipped=1)
+    broken.run.stdout.fnmatch_lines(["SKIPPED*artifacts.json*gid*"])
+
+
 def test_a_ready_image_is_not_blamed_for_what_the_agent_left(
     make_task: Any, run_tasks: Any, pytester: pytest.Pytester
 ) -> None:
