@@ -7,6 +7,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
+from pytest_harbor.task.plural import in_number
+
 if TYPE_CHECKING:
     from pytest_harbor.dataset.cache import EntryReading
 
@@ -45,7 +47,7 @@ def run_list(arguments: argparse.Namespace) -> int:
     for one in entries:
         sys.stdout.write(f"{one.source}  {_size(one.bytes)}  used {days_ago(one.used)}\n")
     total = _size(sum(one.bytes for one in entries))
-    sys.stdout.write(f"{len(entries)} tasks, {total} in {cache.root}\n")
+    sys.stdout.write(f"{in_number(len(entries), 'tasks')}, {total} in {cache.root}\n")
     return 0
 
 
@@ -69,7 +71,7 @@ def run_clean(arguments: argparse.Namespace) -> int:
         cache.forget_notes()
         forget_locks(cache.root)
     freed = _size(sum(one.bytes for one in chosen))
-    sys.stdout.write(f"removed {len(chosen)} tasks, {freed} of {cache.root}\n")
+    sys.stdout.write(f"removed {in_number(len(chosen), 'tasks')}, {freed} of {cache.root}\n")
     return 0
 
 

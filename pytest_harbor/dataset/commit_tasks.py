@@ -21,6 +21,7 @@ from pytest_harbor.dataset.lfs import (
 from pytest_harbor.dataset.tree import Entry, check_parts, flatten
 from pytest_harbor.dataset.write import MAX_BYTES, TOO_LARGE, Readable, write_tree
 from pytest_harbor.errors import DatasetError
+from pytest_harbor.task.plural import in_number
 
 _IN_LFS = "lfs:"
 _MAX_TARGET = 4096
@@ -180,7 +181,7 @@ class CommitTasks:
         pointers = {one for one in map(self._pointer, entries) if one}
         self._repository.room.check(
             sum(map(self._size, entries)),
-            f"{len(self._files)} tasks of {self._repository.url}",
+            f"{in_number(len(self._files), 'tasks')} of {self._repository.url}",
             passing=sum(one.size for one in pointers),
         )
 

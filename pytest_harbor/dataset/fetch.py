@@ -18,6 +18,7 @@ from pytest_harbor.dataset.git import NoSuchCommitError, Repository, with_commit
 from pytest_harbor.dataset.room import Room, RoomError, size_on_disk
 from pytest_harbor.dataset.source import FolderTask, GitTask, HubTask, TaskSource
 from pytest_harbor.errors import DatasetError, DatasetUnreachableError, TaskFormatError
+from pytest_harbor.task.plural import in_number
 
 if TYPE_CHECKING:
     from pytest_harbor.dataset.hub import Hub
@@ -95,7 +96,7 @@ class Fetcher:
         label: str,
         found: dict[TaskSource, FetchedTask],
     ) -> None:
-        self._progress(f"{label}: {total} tasks, {len(missing)} to download")
+        self._progress(f"{label}: {in_number(total, 'tasks')}, {len(missing)} to download")
         self._label, self._done, self._wanted = label, 0, len(missing)
         room = self._cache.room()
         room.used = sum(one.task.size for one in found.values() if one.task)
@@ -118,7 +119,7 @@ class Fetcher:
 
     def _fetch_commit(self, tasks: Sequence[GitTask], room: Room) -> dict[TaskSource, FetchedTask]:
         first = tasks[0]
-        self._progress(f"{first.url} at {first.commit[:12]}: {len(tasks)} tasks")
+        self._progress(f"{first.url} at {first.commit[:12]}: {in_number(len(tasks), 'tasks')}")
         with self._cache.lock(first.group, self._progress), self._cache.workspace() as place:
             found = self._there(tasks, room)  # another run was quicker
             if len(found) == len(tasks):

@@ -25,6 +25,7 @@ from pytest_harbor.dataset.git_program import GitCommandError
 from pytest_harbor.dataset.room import size_on_disk, size_text
 from pytest_harbor.dataset.spec import parse_git
 from pytest_harbor.errors import DatasetError
+from pytest_harbor.task.plural import in_number
 
 ATTRIBUTES = ".gitattributes"
 MAX_POINTER = 1023
@@ -137,7 +138,7 @@ class LfsObjects:
         if not objects:
             return
         total = sum(objects.values())
-        self.progress(f"{len(objects)} files of Git LFS, {size_text(total)}")
+        self.progress(f"{in_number(len(objects), 'files')} of Git LFS, {size_text(total)}")
         lfs = self.repository
         rows = [f"100644 blob {blob}\t{number}" for number, blob in enumerate(sorted(blobs))]
         if url := self._own_place():

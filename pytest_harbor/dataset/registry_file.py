@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_harbor.errors import DatasetError
+from pytest_harbor.task.plural import in_number
 
 REGISTRY_FILE = "registry.json"
 
@@ -112,7 +113,8 @@ def near(name: str, known: Iterable[str], what: str) -> str:
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if close:
         return f"Near: {', '.join(close)}"
-    return f"It has {len(names)} {what}: {', '.join(names[:5])}" + (", …" if names[5:] else "")
+    some = ", ".join(names[:5]) + (", …" if names[5:] else "")
+    return f"It has {in_number(len(names), what)}: {some}"
 
 
 def _dataset(row: object, place: str) -> RegistryDataset:

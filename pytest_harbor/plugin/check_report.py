@@ -10,6 +10,7 @@ import pytest
 
 from pytest_harbor.check.finding import finding_line
 from pytest_harbor.plugin.check_options import house_rules
+from pytest_harbor.task.plural import in_number
 
 _SHOWN = 50
 
@@ -77,7 +78,7 @@ class CheckReport:
         warnings = [one for one in self.findings if one["severity"] == "warning"]
         yield from map(finding_line, warnings[:_SHOWN])
         if len(warnings) > _SHOWN:
-            yield f"and {len(warnings) - _SHOWN} warnings more"
+            yield f"and {in_number(len(warnings) - _SHOWN, 'warnings')} more"
         yield from self._switched_off()
         for task, attempts in self._oracles.items():
             passed = sum(attempts.values())

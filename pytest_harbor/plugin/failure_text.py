@@ -12,6 +12,7 @@ import pytest
 
 from pytest_harbor.plugin.rerun import again, unset_variables
 from pytest_harbor.result.reward import REWARD_KEY, Number, shown
+from pytest_harbor.task.plural import in_number
 from pytest_harbor.trial.logs import read_tail
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _tails(folder: Path, agent_name: str) -> Iterator[str]:
 def _tail(title: str, path: Path) -> Iterator[str]:
     lines = _last_lines(read_tail(path, _TAIL_BYTES), _TAIL_LINES)
     if lines:
-        yield f"---- {title} ({_short(path)}, last {len(lines)} lines) ----"
+        yield f"---- {title} ({_short(path)}, last {in_number(len(lines), 'lines')}) ----"
         yield from lines
 
 

@@ -16,6 +16,7 @@ from pytest_harbor.plugin.dataset_metrics import DatasetMetrics
 from pytest_harbor.plugin.job import job_in_use
 from pytest_harbor.plugin.notices import printable
 from pytest_harbor.plugin.options import settings
+from pytest_harbor.task.plural import in_number
 
 if TYPE_CHECKING:
     from pytest_harbor.report.custom_metrics import Metric, MetricResult
@@ -133,7 +134,7 @@ def _line(result: MetricResult, several: bool) -> str:
 def _of_how_many(result: MetricResult) -> Iterator[str]:
     yield f"over {result.trials} valid reward{'' if result.trials == 1 else 's'}"
     if result.left_out:
-        yield "not counted: " + ", ".join(f"{n} {why}" for why, n in result.left_out.items())
+        yield "not counted: " + ", ".join(in_number(n, why) for why, n in result.left_out.items())
 
 
 def write_numbers(

@@ -15,6 +15,7 @@ from pytest_harbor.report.numbers import (
 )
 from pytest_harbor.report.trial import Trial, trial_of_properties
 from pytest_harbor.report.values import finite
+from pytest_harbor.task.plural import in_number
 
 _LONG_SEC = 10.0
 """What took less is not worth a line."""
@@ -102,7 +103,7 @@ def _tampering(group: GroupNumbers) -> Iterator[str]:
 
 
 def _not_counted(group: GroupNumbers) -> str:
-    apart = ", ".join(f"{number} {why}" for why, number in group.left_out.items())
+    apart = ", ".join(in_number(number, why) for why, number in group.left_out.items())
     return f"not counted: {apart}" if apart else ""
 
 

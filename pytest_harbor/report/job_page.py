@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_harbor.report.annotations import Annotation, plain, worst_first
+from pytest_harbor.task.plural import in_number
 
 MAX_BYTES = 1024 * 1024
 """What GitHub takes; of a larger file it shows nothing."""
@@ -133,7 +134,7 @@ class _Page:
             head = ""
 
     def text(self) -> str:
-        cut = [f"{number} {what}" for what, number in self._left_out.items() if number]
+        cut = [in_number(number, what) for what, number in self._left_out.items() if number]
         if cut:
             self._parts.append(f"\nLeft out, for the page's size: {', '.join(cut)}.\n")
         return "".join(self._parts)

@@ -10,6 +10,8 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_harbor.task.plural import in_number
+
 if TYPE_CHECKING:
     from pytest_harbor.report.conversations import Selection
     from pytest_harbor.report.trial import Trial
@@ -146,7 +148,8 @@ def _broken(selection: Selection) -> Iterator[str]:
 
 
 def _told(path: Path, written: int, selection: Selection) -> str:
-    reasons = ", ".join(f"{count} {reason}" for reason, count in selection.left_out.most_common())
+    counts = selection.left_out.most_common()
+    reasons = ", ".join(in_number(count, reason) for reason, count in counts)
     left_out = f"; left out: {reasons}" if reasons else ""
     if not written:
         return f"{path}: not written, there is no line for it{left_out}"

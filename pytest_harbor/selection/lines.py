@@ -10,6 +10,7 @@ from pytest_harbor.report.rates import Rate
 from pytest_harbor.selection.choose import Selected, Selection
 from pytest_harbor.selection.numbers import Figure, Figures, figures
 from pytest_harbor.selection.record import usage
+from pytest_harbor.task.plural import in_number
 
 _SHOWN = 5
 _MOST_K = 8
@@ -42,7 +43,8 @@ def lines(selection: Selection) -> Iterator[str]:
 
 def _usage(found: Mapping[str, Any]) -> Iterator[str]:
     before = found["earlier_calls"]
-    yield f"{found['calls']} calls" + (f", {before} of them of an earlier selection" * (before > 0))
+    calls = in_number(found["calls"], "calls")
+    yield calls + (f", {before} of them of an earlier selection" * (before > 0))
     known = {
         "input_tokens": "{:,.0f} tokens read",
         "output_tokens": "{:,.0f} tokens written",
@@ -68,7 +70,8 @@ def _sentence(found: Figures) -> str:
         values = ", ".join(f"{_value(one)}" for one in found.best_of.values())
         parts.append(f"best of 1 to {max(found.best_of)}: {values}")
     if found.left_out:
-        parts.append("not counted: " + ", ".join(f"{n} {why}" for why, n in found.left_out.items()))
+        apart = ", ".join(in_number(n, why) for why, n in found.left_out.items())
+        parts.append(f"not counted: {apart}")
     return "; ".join(parts)
 
 

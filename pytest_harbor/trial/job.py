@@ -17,6 +17,7 @@ from typing import Any
 
 from pytest_harbor.result.reward import as_float, shown
 from pytest_harbor.result.trial import model_parts
+from pytest_harbor.task.plural import in_number
 from pytest_harbor.trial.record import write_json
 
 _REWRITE_EVERY_SEC = 1.0
@@ -55,7 +56,7 @@ class JobRecord:
             self._write_file("config.json", self._config)
         if not (self.path / "result.json").exists():
             self._write(running=1, pending=max(expected - 1, 0))
-            self._note(f"{self.path.name} begins: {expected} trials")
+            self._note(f"{self.path.name} begins: {in_number(expected, 'trials')}")
 
     def go_on(self, trials: Mapping[str, Mapping[str, Any]], expected: int, total: int) -> None:
         """Take up a job that ended early; its id and start stay.
@@ -106,7 +107,8 @@ class JobRecord:
             self._write(cancelled=cancelled, pending=pending, ended=not (cancelled or pending))
             still = {"cut off": cancelled, "not begun": pending}
             told = "".join(f", {number} {what}" for what, number in still.items() if number)
-            self._note(f"{self.path.name} ends: {len(self._trials)} trials with a result{told}")
+            done = in_number(len(self._trials), "trials with a result")
+            self._note(f"{self.path.name} ends: {done}{told}")
 
     def _take_over(self) -> None:
         """Go on with what another process, or this one, has begun."""

@@ -97,7 +97,7 @@ def test_the_cache_is_listed(kept, capsys):
     assert main(["cache", "list"]) == 0
     first, last = capsys.readouterr().out.splitlines()
     assert first.startswith("https://a.example/x 000000000000 tasks/hello  ")
-    assert last.startswith("1 tasks, ")
+    assert last.startswith("1 task, ")
 
 
 @pytest.mark.parametrize(

@@ -389,7 +389,7 @@ def test_a_large_object_tells_how_far_it_is(fetching, server, source, monkeypatc
     (source / "tasks/hello/tests/data.bin").write_bytes(server.add(BYTES))
     tasks = fetching.commit()
     fetching.fetch(tasks)
-    assert "1 files of Git LFS, 2.93 KiB" in fetching.told
+    assert "1 file of Git LFS, 2.93 KiB" in fetching.told
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def lines(*trials: dict[str, Any], **options: Any) -> list[str]:
         ),
         (
             [trial(category=kind) for kind in ("agent", "environment", "skipped", "skipped")],
-            "no valid reward; not counted: 1 the agent could not work, 1 environment faults,"
+            "no valid reward; not counted: 1 the agent could not work, 1 environment fault,"
             " 2 skipped",
         ),
         (

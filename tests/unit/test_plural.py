@@ -1,0 +1,21 @@
+"""Numbers of things in words."""
+
+import pytest
+
+from pytest_harbor.task.plural import in_number
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "words"),
+    [
+        (1, "tasks", "1 task"),
+        (0, "tasks", "0 tasks"),
+        (2, "tasks whose trials failed", "2 tasks whose trials failed"),
+        (1, "tasks whose trials failed", "1 task whose trials failed"),
+        (1, "environment faults", "1 environment fault"),
+        (1, "without a result", "1 without a result"),
+        (1, "the agent could not work", "1 the agent could not work"),
+    ],
+)
+def test_a_single_one_is_no_plural(number: int, what: str, words: str) -> None:
+    assert in_number(number, what) == words
