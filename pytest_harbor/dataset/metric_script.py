@@ -65,7 +65,10 @@ class Scripts:
             }
             return self._pinned(MetricScript(name, place))
         if reading.folder is None:
-            why = "a registry from elsewhere can name no file on this machine"
+            why = (
+                "a registry that is read by its URL can name no file beside it, and none on this "
+                "machine; give --harbor-registry the git repository that has both, or a file here"
+            )
             return MetricScript(name, {}, problem=f"{path}: {why}")
         beside = Path(os.path.abspath(reading.folder / Path(path).expanduser()))
         from_here = Path(os.path.abspath(base / Path(path).expanduser()))

@@ -202,7 +202,8 @@ def test_a_registry_from_elsewhere_can_name_no_script_here(cache, tmp_path):
     reading = RegistryReading(b"[]", "https://a.example/registry.json")
     script = Scripts(cache, lambda: None).of_registry(reading, tmp_path, "own.py")
     assert (script.digest, script.place) == ("", {})
-    assert "can name no file on this machine" in script.problem
+    assert "can name no file beside it, and none on this machine" in script.problem
+    assert "give --harbor-registry the git repository that has both" in script.problem
 
 
 @pytest.fixture
