@@ -29,6 +29,7 @@ _SECRET_FLAGS = (
     "--harbor-best-of-kwarg",
 )  # fmt: skip
 _RESUME = "--harbor-resume"
+_SHORT = re.compile(r"-([vqsxlhV]*)o(harbor_\w+)?")  # -o, behind others that take no value
 _INNER_NAME = re.compile(r"""["'](\w[\w.-]*)["']\s*:""")
 
 # Which items a run has, what is shown and written of them all: not what this one does. A job
@@ -60,8 +61,12 @@ def _as_given(words: list[str]) -> Iterator[str]:
     left = [*words]
     while left:
         flag, equals, value = left.pop(0).partition("=")
-        if flag.startswith("-oharbor_"):
-            flag, equals, value = "-o", "=", f"{flag[2:]}={value}"
+        if short := _SHORT.fullmatch(flag):
+            if short[1]:
+                yield f"-{short[1]}"
+            flag = "-o"
+            if short[2]:
+                equals, value = "=", f"{short[2]}={value}"
         if flag not in (_RESUME, "-o", "--override-ini", *_SECRET_FLAGS):
             yield shlex.quote(f"{flag}{equals}{value}")
             continue

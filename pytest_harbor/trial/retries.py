@@ -153,7 +153,9 @@ def meant_name(name: str) -> str:
     """
     known = {one.lower(): one for one in known_names()}
     word = name.lower()
-    if name in known.values() or (word not in known and word.endswith(tuple(known))):
+    # Of two names of which one is the other's end, each may be an error of its own.
+    is_end = name[:1].isupper() and any(one.endswith(name) for one in known.values())
+    if is_end or (word not in known and word.endswith(tuple(known))):
         return ""
     near = difflib.get_close_matches(word, known, n=1, cutoff=_MISSPELT)
     return known[near[0]] if near else ""

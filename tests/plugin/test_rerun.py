@@ -298,6 +298,9 @@ def test_secrets_of_a_run_that_ended_early_are_named(pytester: pytest.Pytester) 
         "harbor_agent_env=B_KEY=s3cr3t-5",
         "--override-ini=harbor_agent_env =D_KEY=s3cr3t-6",
         "-oxfail_strict=true",
+        "-vo",
+        "harbor_agent_env=E_KEY=s3cr3t-7",
+        "-qoharbor_agent_env=F_KEY=s3cr3t-8",
     )
     assert go_on(config, pytester.path / "j").partition(" --basetemp")[0].split(" ", 2)[2] == (
         '--harbor-agent-env=A_KEY --harbor-agent-kwarg=api_key="$API_KEY"'
@@ -305,6 +308,7 @@ def test_secrets_of_a_run_that_ended_early_are_named(pytester: pytest.Pytester) 
         ' --harbor-verifier-kwarg=api_key="$VERIFIER_API_KEY"'
         " --override-ini=harbor_agent_env=B_KEY '--override-ini=harbor_agent_env =D_KEY'"
         " -oxfail_strict=true"
+        " -v --override-ini=harbor_agent_env=E_KEY -q --override-ini=harbor_agent_env=F_KEY"
     )
 
 

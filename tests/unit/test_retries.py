@@ -12,7 +12,7 @@ from pytest_harbor.result.error_policy import POLICIES
 from pytest_harbor.result.reward import Reward
 from pytest_harbor.result.trial import StepResult, TrialResult
 from pytest_harbor.result.work import Fault, Timing
-from pytest_harbor.trial.retries import CAUSES, MAX_WAIT_SEC, RetryPolicy, lineage
+from pytest_harbor.trial.retries import CAUSES, MAX_WAIT_SEC, RetryPolicy, lineage, meant_name
 
 DOCS = Path(__file__).parents[2] / "docs/benchmarks.md"
 
@@ -180,3 +180,18 @@ def test_the_page_shows_the_table() -> None:
 
 def test_two_further_tries_are_the_default() -> None:
     assert RetryPolicy().retries == BenchmarkSettings().retries == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("AgentSetupErr", "AgentSetupError"),
+        ("apiratelimiterror", "ApiRateLimitError"),
+        ("ApiRateLimitError", ""),
+        ("RateLimitError", ""),
+        ("MyAgentSetupError", ""),
+        ("Unheard", ""),
+    ],
+)
+def test_a_misspelt_name_is_told_from_one_of_somebodys_own(name: str, meant: str) -> None:
+    assert meant_name(name) == meant
