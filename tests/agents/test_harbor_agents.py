@@ -267,6 +267,7 @@ def test_it_goes_on_from_the_trajectory_of_a_task(run_tasks, make_task, own) -> 
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_its_word_that_the_provider_failed_counts(run_tasks, make_task, own) -> None:
     make_task()
     ran = run_tasks("--harbor-agent=harbor:own_harbor:Limited")

@@ -283,6 +283,7 @@ def test_probes(judged: Judged) -> None:
 
 
 @pytest.mark.docker
+@pytest.mark.long
 def test_a_flaky_oracle_is_named(judged: Judged) -> None:
     judged.task()
     judged.pytester.makeconftest(

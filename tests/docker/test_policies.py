@@ -351,6 +351,7 @@ def test_no_broadcast_of_a_project_reaches_the_machine(
     assert box.exec(ASK.replace(SERVER, "side")).stdout.strip() == "side"
 
 
+@pytest.mark.long
 def test_a_closing_that_fails_half_way_closes_the_rest(
     engine: Engine, make_project: MakeProject, server: Server
 ) -> None:

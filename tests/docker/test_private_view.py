@@ -60,6 +60,7 @@ def view(hostile: DockerEnvironment) -> Iterator[Environment]:
 
 
 @pytest.mark.parametrize("user", ["root", "nobody"])
+@pytest.mark.long
 def test_writers_change_no_reward_and_no_test_in_twenty_gradings(view: Environment, user: str):
     rewards = []
     for _ in range(10):

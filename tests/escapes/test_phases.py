@@ -167,6 +167,7 @@ def told(trial: Path, phase: Phase) -> set[str] | None:
     return set(files[0].read_text().split()) if files else None
 
 
+@pytest.mark.long
 def test_every_phase_reaches_what_its_policy_lets_through(lab, pytester: pytest.Pytester):
     writer = Writer(pytester.path / "tasks", lab.image)
     for plan in PLANS:

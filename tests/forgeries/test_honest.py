@@ -14,6 +14,7 @@ def test_honest_work(rows, mode, grade, subtests):
 
 
 @pytest.mark.rows("honest", "isolated", part="first")
+@pytest.mark.long
 def test_honest_work_of_each_kind_in_a_fresh_box(rows, mode, grade, subtests):
     test_honest_work(rows, mode, grade, subtests)
 

@@ -70,6 +70,7 @@ def test_items_have_no_parameters_which_editors_cannot_place(project):
 
 
 @pytest.mark.parametrize("option", ["--lf", "--ff", "--sw"])
+@pytest.mark.long
 def test_reruns_find_items_with_models_again(project, option):
     project.task("hello")
     project.task("other")

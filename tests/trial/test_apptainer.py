@@ -123,6 +123,7 @@ def test_what_only_apptainer_can_build_is_skipped_with_the_line(make_apptainer_t
     ran.run.stdout.fnmatch_lines(["*Apptainer.def:1: Bootstrap: library*docker*"])
 
 
+@pytest.mark.long
 def test_a_prebuilt_image_and_a_dockerfile_win(make_apptainer_task, make_task, run_tasks):
     broken = "Bootstrap: library\nFrom: alpine\n"
     folder = make_apptainer_task(broken)

@@ -89,6 +89,7 @@ services:
     )
 
 
+@pytest.mark.long
 def test_a_verifier_of_its_own_may_have_services(make_task, run_tasks, engine):
     folder = make_task(
         "judged",
@@ -117,6 +118,7 @@ def test_a_verifier_of_its_own_may_have_services(make_task, run_tasks, engine):
 
 
 @pytest.mark.parametrize("name", ["docker-compose.yml", "compose.yaml"])
+@pytest.mark.long
 def test_a_file_under_another_name_is_used_with_a_warning(make_task, run_tasks, name):
     folder = make_task(test='#!/bin/bash\necho "${FROM_COMPOSE:-0}" > /logs/verifier/reward.txt\n')
     make_task.write(

@@ -44,6 +44,7 @@ def told_by(folder):
     [("", MARKED, []), ("", MARKED, ["-n2"]), ("", "", ["--setup-plan"]), (NO_NETWORK, LATE, [])],
     ids=["skipped", "skipped-by-workers", "planned", "no-network"],
 )
+@pytest.mark.long
 def test_no_network_is_made_for_a_trial_that_does_not_come(
     make_task, run_tasks, pytester, toml, hook, args
 ):
@@ -67,6 +68,7 @@ def test_a_network_made_ahead_goes_where_no_trial_took_it(
     assert engine.api.networks(filters={"label": f"pytest-harbor.run={run_id}"}) == []
 
 
+@pytest.mark.long
 def test_workers_beyond_the_number_of_trials_load_nothing_for_them(
     make_task, run_tasks, pytester
 ):

@@ -243,6 +243,7 @@ def test_an_unknown_server_is_named_beside_those_known(say):
     assert "no MCP server 'other'; known: missing, mute, far" in say("other")
 
 
+@pytest.mark.long
 def test_a_call_that_hangs_ends_with_the_phase(registry, run_tasks, pytester):
     toml = registry / "task.toml"
     toml.write_text(toml.read_text().replace("timeout_sec = 120.0", "timeout_sec = 2.0"))

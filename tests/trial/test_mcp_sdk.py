@@ -131,6 +131,7 @@ def numbers_task(make_task, sdk_folder):
         pytest.param("sse", "sse", marks=pytest.mark.long),
     ],
 )
+@pytest.mark.long
 def test_a_command_reaches_a_server_with_a_url(
     numbers_task, run_tasks, monkeypatch, transport, path
 ):

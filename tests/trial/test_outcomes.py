@@ -136,6 +136,7 @@ def test_no_engine_is_one_error_for_the_run(make_task, run_tasks, monkeypatch):
         assert not ran.trials
 
 
+@pytest.mark.long
 def test_a_network_that_is_not_there_is_one_error_for_the_run(make_task, run_tasks, pytester):
     make_task()
     make_task("other")

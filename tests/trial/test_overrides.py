@@ -37,6 +37,7 @@ def output(ran, task: str = "hello") -> list[str]:
     return (ran.folder(task) / "verifier" / "test-stdout.txt").read_text().splitlines()
 
 
+@pytest.mark.long
 def test_image_for_each_task(make_image, make_task, run_tasks):
     for task in ("one", "Two"):
         make_task(task, test=SEE_IMAGE)
@@ -56,6 +57,7 @@ def test_image_for_each_task(make_image, make_task, run_tasks):
     ],
     ids=["prebuilt", "rebuild", "ignore"],
 )
+@pytest.mark.long
 def test_dockerfile_beside_an_image(make_image, make_task, run_tasks, options, expected):
     image = make_image("prebuilt")
     make_task(
@@ -117,6 +119,7 @@ def test_ignored_time_limits(make_task, run_tasks):
     run_tasks("tasks", "--harbor-ignore-timeouts").run.assert_outcomes(passed=1)
 
 
+@pytest.mark.long
 def test_multipliers_of_the_phases(make_task, run_tasks, pytester):
     """One phase of each task outruns its limit, which the run made small."""
     pytester.makepyfile(

@@ -132,6 +132,7 @@ def test_a_verifier_has_artifacts_with_the_owners_that_they_had(
     broken.run.stdout.fnmatch_lines(["SKIPPED*artifacts.json*gid*"])
 
 
+@pytest.mark.long
 def test_a_ready_image_is_not_blamed_for_what_the_agent_left(
     make_task: Any, run_tasks: Any, pytester: pytest.Pytester
 ) -> None:
@@ -178,6 +179,7 @@ class Builder(Agent):
 
 
 @pytest.mark.parametrize("compose", ["", "services: {main: {environment: {A: b}}}\n"])
+@pytest.mark.long
 def test_an_image_that_is_gone_is_built_again_with_what_was_installed(
     make_task: Any, run_tasks: Any, pytester: pytest.Pytester, engine: Any, compose: str
 ) -> None:
@@ -209,6 +211,7 @@ def test_an_image_that_is_gone_is_built_again_with_what_was_installed(
             engine.api.remove_image(note["image_id"], force=True)
 
 
+@pytest.mark.long
 def test_files_are_not_put_over_an_image_of_the_same_name_that_is_another(
     make_task: Any, run_tasks: Any, pytester: pytest.Pytester, engine: Any
 ) -> None:

@@ -37,6 +37,7 @@ def test_properties_reach_the_reports(make_task, run_tasks, pytester, workers):
     assert {dict(line["user_properties"])["category"] for line in calls} == {"reward", "task"}
 
 
+@pytest.mark.long
 def test_summary_and_job_are_the_same_with_workers(make_task, run_tasks, pytester):
     for number in range(3):
         make_task(f"t{number}")

@@ -138,6 +138,7 @@ def test_ctrf_failures_are_shown(make_task, run_tasks):
     )
 
 
+@pytest.mark.long
 def test_rates_name_their_denominator(make_task, run_tasks):
     """Rewards 1, 1, 0, none, 1 are 3 of 4, one apart (case 40)."""
     for number, write in enumerate(["echo 1", "echo 1", "echo 0", "exit 1", "echo 1"]):

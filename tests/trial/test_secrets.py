@@ -236,6 +236,7 @@ def test_no_failure_shows_or_writes_a_value(
         assert not re.search(rb"pytest-harbor-[0-9a-f]{48}", data), name
 
 
+@pytest.mark.long
 def test_what_an_agent_prints_uncaptured_shows_no_value(
     make_task, run_tasks, pytester, monkeypatch
 ) -> None:

@@ -244,6 +244,7 @@ def test_hostile_artifacts_stay_in_the_trials_folder(make_separate, run_tasks, p
         ' {source = "/app/build", destination = "x/y"}]',
     ],
 )
+@pytest.mark.long
 def test_an_artifact_in_the_place_of_another_reaches_the_verifier(
     make_separate, run_tasks, artifacts
 ):

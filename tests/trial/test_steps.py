@@ -229,6 +229,7 @@ def test_step_that_cannot_begin_ends_the_trial(make_steps, run_tasks, table, fil
     assert result["step_results"][1]["agent_execution"] is None
 
 
+@pytest.mark.long
 def test_many_steps(make_steps, run_tasks):
     make_steps({f"s{number}": ("", {"tests/test.sh": reward(1)}) for number in range(12)})
     ran = run_tasks("tasks", "--harbor-agent=nop")

@@ -110,6 +110,7 @@ def test_what_an_agent_tells_is_kept_and_counted(make_task, run_tasks):
 @pytest.mark.parametrize(
     ("agent", "fault"), [("Crashing", "AgentCrashError"), ("Endless", "AgentTimeoutError")]
 )
+@pytest.mark.long
 def test_what_was_told_before_the_end_is_kept(make_task, run_tasks, agent, fault):
     make_task()
     ran = run_tasks(

@@ -29,6 +29,7 @@ def suspicious(result):
 
 
 @pytest.mark.parametrize(("args", "place"), [([], "private"), (["--harbor-isolate"], "isolated")])
+@pytest.mark.long
 def test_beside_services(make_task, run_tasks, args, place):
     folder = make_task(
         test="""\
@@ -98,6 +99,7 @@ echo 1 > /logs/verifier/reward.txt
 """
 
 
+@pytest.mark.long
 def test_isolation_in_the_ini_file_fails_what_no_fresh_box_undoes(make_task, run_tasks, pytester):
     pytester.makeini("[pytest]\nharbor_isolate = true\n")
     make_task("undone")
