@@ -131,20 +131,24 @@ def pytest_collection_modifyitems(config: pytest.Config) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Meet the engine before the first trial, and end the run here where there is none."""
     config = session.config
-    if config.option.collectonly:
+    if config.option.collectonly or hasattr(config, "workerinput"):
         return
-    if hasattr(config, "workerinput"):
-        ahead.begin(session)
-    elif any(isinstance(item, collect.TrialItem) for item in session.items):
+    if any(isinstance(item, collect.TrialItem) for item in session.items):
         first = session.items[0]
         ids = [item.nodeid for item in session.items]
         engine.require_for(config, ids, first if isinstance(first, collect.TrialItem) else None)
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """A worker has collected: let it load what its first trial needs while it waits for items."""
+    if hasattr(session.config, "workerinput"):
+        ahead.load(session)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> None:
     """Keep secrets out of logs; begin what the next trial would wait for while this item runs."""
-    ahead.wait(item.config)
     if _has_trial(item):
         from pytest_harbor.plugin.redaction import watch
 
@@ -195,7 +199,6 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None]:
     try:
         return (yield)
     finally:
-        ahead.wait(session.config)
         engine.clean_up(session.config)
 
 

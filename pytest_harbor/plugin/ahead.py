@@ -5,7 +5,6 @@ The controller meets the engine and shares out the items only once workers have 
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 
 import pytest
@@ -14,24 +13,18 @@ from pytest_harbor.plugin import engine
 from pytest_harbor.plugin.collect import TrialItem
 from pytest_harbor.plugin.resume import is_resumed
 
-_LOADER = pytest.StashKey[threading.Thread]()
 
+def load(session: pytest.Session) -> None:
+    """Load what this worker needs, and begin the network, if it gets a trial.
 
-def begin(session: pytest.Session) -> None:
-    """A worker has collected: load what it needs, and begin the network, if it gets a trial."""
+    Here and in no thread: filters of warnings, which imports set, are those of the whole process.
+    """
     first = _likely_first(session)
-    if first is not None:
-        loader = threading.Thread(target=_load, args=(first,), name="harbor loader", daemon=True)
-        session.config.stash[_LOADER] = loader
-        loader.start()
-
-
-def wait(config: pytest.Config) -> None:
-    """Return once nothing is loaded in the background: an item begins, or the run ends."""
-    loader = config.stash.get(_LOADER, None)
-    if loader is not None:
-        loader.join()
-        del config.stash[_LOADER]
+    if first is None:
+        return
+    with suppress(Exception):  # the trial meets it again, and tells of it
+        engine.foresee(first)
+        from pytest_harbor.plugin import outcomes, redaction, trial_of_item  # noqa: F401
 
 
 def _likely_first(session: pytest.Session) -> TrialItem | None:
@@ -44,9 +37,3 @@ def _likely_first(session: pytest.Session) -> TrialItem | None:
         return None
     item = session.items[int(number)]
     return item if isinstance(item, TrialItem) and not is_resumed(item) else None
-
-
-def _load(first: TrialItem) -> None:
-    with suppress(Exception):  # the trial meets it again, and tells of it
-        engine.foresee(first)
-        from pytest_harbor.plugin import outcomes, redaction, trial_of_item  # noqa: F401
