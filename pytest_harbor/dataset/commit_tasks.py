@@ -21,7 +21,7 @@ from pytest_harbor.dataset.lfs import (
 from pytest_harbor.dataset.tree import Entry, check_parts, flatten
 from pytest_harbor.dataset.write import MAX_BYTES, TOO_LARGE, Readable, write_tree
 from pytest_harbor.errors import DatasetError
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, listed
 
 _IN_LFS = "lfs:"
 _MAX_TARGET = 4096
@@ -219,10 +219,9 @@ class CommitTasks:
         ]
         if not odd:
             return ()
-        more = f" and {len(odd) - _SHOWN} more" if len(odd) > _SHOWN else ""
         return (
             f"{self._what(path)}: pointers of Git LFS that no {ATTRIBUTES} names are kept as they "
-            f"are, as in a checkout: {', '.join(odd[:_SHOWN])}{more}",
+            f"are, as in a checkout: {listed(odd, _SHOWN)}",
         )
 
 

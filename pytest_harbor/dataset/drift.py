@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from pytest_harbor.dataset.dataset import Dataset
 from pytest_harbor.dataset.source import GitTask, TaskSource
+from pytest_harbor.task.plural import listed
 
 _SHOWN = 5
 
@@ -21,16 +22,16 @@ def _differences(pinned: Dataset, now: Dataset) -> Iterator[str]:
         yield f"is {_short(now.version)} (was {_short(pinned.version)})"
     then, today = ({one.name: one.source for one in each.tasks} for each in (pinned, now))
     if new := [name for name in today if name not in then]:
-        yield f"has {_listed(new)} too"
+        yield f"has {listed(new, _SHOWN)} too"
     if gone := [name for name in then if name not in today]:
-        yield f"has no more {_listed(gone)}"
+        yield f"has no more {listed(gone, _SHOWN)}"
     other = [
         name
         for name, source in then.items()
         if name in today and _place(source, pinned.version) != _place(today[name], now.version)
     ]
     if other:
-        yield f"has other versions of {_listed(other)}"
+        yield f"has other versions of {listed(other, _SHOWN)}"
 
 
 def _place(source: TaskSource, version: str) -> object:
@@ -44,8 +45,3 @@ def _short(version: str) -> str:
     if version.startswith("sha256:"):
         return version[: len("sha256:") + 12]
     return version or "without a version"
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more

@@ -25,7 +25,7 @@ from pytest_harbor.dataset.git_program import GitCommandError
 from pytest_harbor.dataset.room import size_on_disk, size_text
 from pytest_harbor.dataset.spec import parse_git
 from pytest_harbor.errors import DatasetError
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, listed
 
 ATTRIBUTES = ".gitattributes"
 MAX_POINTER = 1023
@@ -195,8 +195,7 @@ class LfsObjects:
                 "trust it, name it for a run with the variables GIT_CONFIG_COUNT=1 "
                 f"GIT_CONFIG_KEY_0=lfs.url GIT_CONFIG_VALUE_0={elsewhere}"
             )
-        more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-        what = f"files of it are in Git LFS and could not be had: {', '.join(paths[:_SHOWN])}{more}"
+        what = f"files of it are in Git LFS and could not be had: {listed(paths, _SHOWN)}"
         return "\n".join(one for one in (what, self.said, hint) if one)
 
     def _own_place(self) -> str:

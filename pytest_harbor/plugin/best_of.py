@@ -14,6 +14,7 @@ import pytest
 from pytest_harbor.plugin.job import job_in_use
 from pytest_harbor.plugin.option_values import keyword_arguments
 from pytest_harbor.plugin.options import settings
+from pytest_harbor.task.plural import number_of
 
 if TYPE_CHECKING:
     from pytest_harbor.selection.candidate import Selector
@@ -109,7 +110,7 @@ class BestOf:
         """A judge may take long; nothing else would say what pytest waits for."""
         terminal = self._config.pluginmanager.getplugin("terminalreporter")
         if terminal is not None and not self._selector.sees_rewards:
-            what = f"the attempts at {tasks} task{'' if tasks == 1 else 's'}"
+            what = f"the attempts at {number_of(tasks, 'task')}"
             terminal.write_line(f"\nharbor: {self._selector.name} chooses among {what}")
 
     def pytest_harbor_summary(self) -> Sequence[tuple[str, Sequence[str]]]:

@@ -17,6 +17,7 @@ from pytest_harbor.plugin import guard
 from pytest_harbor.plugin.notices import printable
 from pytest_harbor.plugin.options import settings
 from pytest_harbor.task.layout import CONFIG_FILE
+from pytest_harbor.task.plural import listed
 
 if TYPE_CHECKING:
     from pytest_harbor.check.changes import Changes, Selection
@@ -80,8 +81,7 @@ class ChangedTasks:
             yield f"harbor: no task {since} ({looked})"
         gone = self._deleted()
         if gone:
-            more = f" and {len(gone) - _SHOWN_DELETED} more" if len(gone) > _SHOWN_DELETED else ""
-            yield f"harbor: deleted since then: {', '.join(gone[:_SHOWN_DELETED])}{more}"
+            yield f"harbor: deleted since then: {listed(gone, _SHOWN_DELETED)}"
 
     def _deleted(self) -> list[str]:
         root = self._config.rootpath

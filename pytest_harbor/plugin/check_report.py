@@ -10,7 +10,7 @@ import pytest
 
 from pytest_harbor.check.finding import finding_line
 from pytest_harbor.plugin.check_options import house_rules
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, number_of
 
 _SHOWN = 50
 
@@ -73,8 +73,8 @@ class CheckReport:
 
     def _lines(self) -> Iterator[str]:
         counts = Counter(one["severity"] for one in self.findings)
-        shown = [_count(counts[kind], kind) for kind in ("error", "warning") if counts[kind]]
-        yield f"{_count(len(self._checked), 'task')}: {', '.join(shown) or 'no findings'}"
+        shown = [number_of(counts[kind], kind) for kind in ("error", "warning") if counts[kind]]
+        yield f"{number_of(len(self._checked), 'task')}: {', '.join(shown) or 'no findings'}"
         warnings = [one for one in self.findings if one["severity"] == "warning"]
         yield from map(finding_line, warnings[:_SHOWN])
         if len(warnings) > _SHOWN:
@@ -94,10 +94,6 @@ class CheckReport:
                 ignored[one["code"]][one["file"]] += 1
         for code, files in sorted(ignored.items()):
             yield f"switched off: {code}: {files.total()} in {', '.join(list(files)[:3])}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _reason(report: pytest.TestReport) -> str:

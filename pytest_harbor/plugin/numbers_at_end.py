@@ -16,7 +16,7 @@ from pytest_harbor.plugin.dataset_metrics import DatasetMetrics
 from pytest_harbor.plugin.job import job_in_use
 from pytest_harbor.plugin.notices import printable
 from pytest_harbor.plugin.options import settings
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, listed, number_of
 
 if TYPE_CHECKING:
     from pytest_harbor.report.custom_metrics import Metric, MetricResult
@@ -125,14 +125,12 @@ def _line(result: MetricResult, several: bool) -> str:
     what = f"{result.metric} of {named if several or is_theirs else result.group}"
     if result.problem:
         return printable(f"{what}: failed: {result.problem}")
-    pairs = list(result.values.items())
-    values = ", ".join(f"{key} {shown(value)}" for key, value in pairs[:_SHOWN])
-    more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
-    return printable("; ".join((f"{what}: {values}{more}", *_of_how_many(result))))
+    values = listed([f"{key} {shown(value)}" for key, value in result.values.items()], _SHOWN)
+    return printable("; ".join((f"{what}: {values}", *_of_how_many(result))))
 
 
 def _of_how_many(result: MetricResult) -> Iterator[str]:
-    yield f"over {result.trials} valid reward{'' if result.trials == 1 else 's'}"
+    yield f"over {number_of(result.trials, 'valid reward')}"
     if result.left_out:
         yield "not counted: " + ", ".join(in_number(n, why) for why, n in result.left_out.items())
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_harbor.plugin.ini import absolute_path
+from pytest_harbor.task.plural import listed
 
 if TYPE_CHECKING:
     from pytest_harbor.plugin.options import Settings
@@ -189,10 +190,9 @@ def require_same_tasks(
         if standing[nodeid].digest != digest_of_task(folder, run_id):
             changed[os.path.relpath(folder, root)] = None
     if changed:
-        names = ", ".join(list(changed)[:_SHOWN])
-        more = f" and {len(changed) - _SHOWN} more" if len(changed) > _SHOWN else ""
+        names = listed([*changed], _SHOWN)
         raise pytest.UsageError(
-            f"--harbor-resume: changed since {earlier.path.name} ran: {names}{more}. Results of"
+            f"--harbor-resume: changed since {earlier.path.name} ran: {names}. Results of"
             " two versions do not belong into one job: put the tasks back, leave them out, or"
             " begin a new job without --harbor-resume"
         )

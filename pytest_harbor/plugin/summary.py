@@ -15,7 +15,7 @@ from pytest_harbor.report.numbers import (
 )
 from pytest_harbor.report.trial import Trial, trial_of_properties
 from pytest_harbor.report.values import finite
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, number_of
 
 _LONG_SEC = 10.0
 """What took less is not worth a line."""
@@ -172,15 +172,10 @@ def _integrity(found: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """The trials with signs of tampering, and their kinds."""
     odd = {nodeid: known for nodeid, known in found.items() if known.get("integrity")}
     for nodeid, known in list(odd.items())[:_FINDINGS]:
-        number = counted(known["integrity"], "sign") + " of tampering"
+        number = number_of(known["integrity"], "sign") + " of tampering"
         yield f"integrity: {nodeid}: {number} ({known.get('integrity.codes', '')})"
     if more := max(len(odd) - _FINDINGS, 0):
-        yield f"integrity: {counted(more, 'trial')} more with signs of tampering"
-
-
-def counted(number: int, what: str) -> str:
-    """``1 trial``, ``2 trials``."""
-    return f"{number} {what}" + ("" if number == 1 else "s")
+        yield f"integrity: {number_of(more, 'trial')} more with signs of tampering"
 
 
 def duration(seconds: float) -> str:

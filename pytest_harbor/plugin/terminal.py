@@ -132,8 +132,8 @@ class TrialReporter:
                 terminalreporter.write_line(line)
 
     def _lines(self, width: int = 80) -> Iterator[str]:
-        from pytest_harbor.plugin.summary import counted as number_of
         from pytest_harbor.plugin.summary import summary_lines
+        from pytest_harbor.task.plural import number_of
 
         trials = list(self.trials.values())
         tasks = {nodeid.partition("::")[0] for nodeid in self.trials}

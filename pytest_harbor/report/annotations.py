@@ -14,6 +14,7 @@ from itertools import chain, zip_longest
 from typing import Literal
 
 from pytest_harbor.report.values import cut
+from pytest_harbor.task.plural import number_of
 
 Level = Literal["error", "warning"]
 
@@ -83,14 +84,10 @@ def github_lines(annotations: Sequence[Annotation]) -> list[str]:
         shown += listed[:GITHUB_PER_LEVEL]
         left_out[level] = len(listed[GITHUB_PER_LEVEL:])
     lines = [_command(one) for one in shown]
-    if counts := [_count(number, level) for level, number in left_out.items() if number]:
+    if counts := [number_of(number, level) for level, number in left_out.items() if number]:
         said = f"{' and '.join(counts)} more; the job's summary and its log have all"
         lines.append(f"::notice title={_property('pytest-harbor')}::{_data(said)}")
     return lines
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _command(one: Annotation) -> str:

@@ -13,6 +13,7 @@ from pytest_harbor.report.job import JobReading
 from pytest_harbor.report.numbers import has_datasets, on_dataset
 from pytest_harbor.report.significance import fisher_exact, holm, sign_flip
 from pytest_harbor.report.trial import Trial
+from pytest_harbor.task.plural import number_of
 
 ALPHA = 0.05
 """A smaller p is called significant."""
@@ -277,7 +278,7 @@ def _group_lines(group: GroupChange, most: int) -> Iterator[str]:
         yield f"{group.name}{against}: no task has a valid reward in both jobs"
         return
     yield (
-        f"{group.name}{against}: of {_count(len(group.tasks), 'task')}"
+        f"{group.name}{against}: of {number_of(len(group.tasks), 'task')}"
         f" {', '.join(f'{group.number(change)} {change}' for change in CHANGES)}"
     )
     yield f"{group.name}: passed {_moved(group, 'rate')}, p={group.p_passed:.2g}"
@@ -290,7 +291,8 @@ def _group_lines(group: GroupChange, most: int) -> Iterator[str]:
         yield f"  and {len(changed) - most} more"
     for names, where in ((group.only_now, "this job"), (group.only_then, "the baseline")):
         if names:
-            yield f"{group.name}: {_count(len(names), 'task')} with a valid reward in {where} alone"
+            tasks = number_of(len(names), "task")
+            yield f"{group.name}: {tasks} with a valid reward in {where} alone"
 
 
 def _moved(group: GroupChange, what: Literal["rate", "reward"]) -> str:
@@ -298,7 +300,3 @@ def _moved(group: GroupChange, what: Literal["rate", "reward"]) -> str:
     if what == "rate":
         return f"{then:.1%} -> {now:.1%}"
     return f"{then:.3g} -> {now:.3g}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_harbor.report.annotations import Annotation, plain, worst_first
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, number_of
 
 MAX_BYTES = 1024 * 1024
 """What GitHub takes; of a larger file it shows nothing."""
@@ -185,7 +185,7 @@ def _cell(task: TaskRow, column: str, columns: Sequence[str]) -> str:
     cell = _MARKS[_worst(own)]
     if column == STATIC:
         counts = {"error": task.errors, "warning": task.warnings}
-        told = [f"{n} {what}{'' if n == 1 else 's'}" for what, n in counts.items() if n]
+        told = [number_of(n, what) for what, n in counts.items() if n]
         return " ".join([cell, ", ".join(told)]).strip()
     if len(own) > 1:
         cell += f" {sum(one.outcome == 'passed' for one in own)} of {len(own)}"

@@ -10,7 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, number_of
 
 if TYPE_CHECKING:
     from pytest_harbor.report.conversations import Selection
@@ -153,7 +153,7 @@ def _told(path: Path, written: int, selection: Selection) -> str:
     left_out = f"; left out: {reasons}" if reasons else ""
     if not written:
         return f"{path}: not written, there is no line for it{left_out}"
-    return f"{path}: {written} line{'s' if written > 1 else ''}{left_out}"
+    return f"{path}: {number_of(written, 'line')}{left_out}"
 
 
 def _reward(value: str) -> float:

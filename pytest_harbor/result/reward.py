@@ -18,6 +18,7 @@ from pytest_harbor.errors import (
 )
 from pytest_harbor.result.integrity import IntegrityFinding, Level
 from pytest_harbor.task.layout import VERIFIER_LOGS
+from pytest_harbor.task.plural import listed
 
 RewardSource = Literal["reward.json", "reward.txt", "steps", "verifier"]
 REWARD_JSON: RewardSource = "reward.json"
@@ -254,9 +255,7 @@ def shown(number: Number, threshold: float | None = None) -> str:
 
 
 def _key_list(values: Iterable[str]) -> str:
-    keys = sorted(values)
-    more = f" and {len(keys) - 10} more" if len(keys) > 10 else ""
-    return (", ".join(_quoted(key) for key in keys[:10]) or "none") + more
+    return listed([_quoted(key) for key in sorted(values)], 10) or "none"
 
 
 @dataclass(frozen=True, slots=True)

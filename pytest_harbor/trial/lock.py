@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harbor.errors import OptionError
+from pytest_harbor.task.plural import listed
 from pytest_harbor.trial.record import LOCK_FILE
 
 _SCHEMA = 3
@@ -342,5 +343,4 @@ def _flat(options: Mapping[str, Any], above: str = "") -> dict[str, Any]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return (", ".join(map(str, names[:_SHOWN])) or "none") + more
+    return listed([*map(str, names)], _SHOWN) or "none"

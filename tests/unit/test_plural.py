@@ -1,8 +1,8 @@
-"""Numbers of things in words."""
+"""Numbers and lists of things in words."""
 
 import pytest
 
-from pytest_harbor.task.plural import in_number
+from pytest_harbor.task.plural import in_number, listed
 
 
 @pytest.mark.parametrize(
@@ -19,3 +19,11 @@ from pytest_harbor.task.plural import in_number
 )
 def test_a_single_one_is_no_plural(number: int, what: str, words: str) -> None:
     assert in_number(number, what) == words
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [([], ""), (["a"], "a"), (["a", "b"], "a, b"), (["a", "b", "c", "d"], "a, b and 2 more")],
+)
+def test_the_first_names_are_listed_and_the_others_counted(names: list[str], words: str) -> None:
+    assert listed(names, 2) == words
