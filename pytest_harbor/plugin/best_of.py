@@ -66,6 +66,12 @@ def _selector(config: pytest.Config, spec: str, kwargs: Mapping[str, Any]) -> Se
         raise pytest.UsageError(str(error)) from None
 
 
+_PUT_OFF = (
+    "not asked, as the run was interrupted; --harbor-resume goes on with the job, and"
+    " `python -m pytest_harbor select` chooses among what there is"
+)
+
+
 class BestOf:
     """Asks the selector once the job's numbers are written, and before its reports are."""
 
@@ -74,7 +80,6 @@ class BestOf:
         self._selector = selector
         self._selection: Selection | None = None
         self._problem = ""
-        self._is_put_off = False
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -91,7 +96,7 @@ class BestOf:
         if job is None or not job.path.name:
             return
         if self._selector.waits and session.exitstatus == pytest.ExitCode.INTERRUPTED:
-            self._is_put_off = True
+            self._problem = _PUT_OFF
             return
         self._announce(len({(one.task_key, *one.group) for one in job.trials}))
         try:
@@ -101,10 +106,11 @@ class BestOf:
             self._problem = str(error)
         found = self._selection
         failed = self._problem or (found and found.problems)
-        if session.exitstatus == pytest.ExitCode.OK and found and found.is_interrupted:
-            session.exitstatus = pytest.ExitCode.INTERRUPTED
-        elif failed and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
+        if session.exitstatus == pytest.ExitCode.OK:
+            if found and found.is_interrupted:
+                session.exitstatus = pytest.ExitCode.INTERRUPTED
+            elif failed:
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def _announce(self, tasks: int) -> None:
         """A judge may take long; nothing else would say what pytest waits for."""
@@ -115,12 +121,6 @@ class BestOf:
 
     def pytest_harbor_summary(self) -> Sequence[tuple[str, Sequence[str]]]:
         """Show what the choices came to."""
-        if self._is_put_off:
-            words = (
-                "not asked, as the run was interrupted; --harbor-resume goes on with the job, and"
-                " `python -m pytest_harbor select` chooses among what there is"
-            )
-            return [(f"harbor: best of n by {self._selector.name}", [words])]
         if self._selection is None:
             name = f"harbor: best of n by {self._selector.name}"
             return [(name, [self._problem])] if self._problem else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,7 +132,7 @@ def _in_threads(asked: _Asked, attempts: Sequence[Attempts]) -> list[Selected]:
                 place = todo.get_nowait()
             except queue.Empty:
                 return
-            done.put((place, _heard(lambda: asked.of(attempts[place]))))  # noqa: B023
+            done.put((place, _heard(asked, attempts[place])))
 
     for _ in range(min(asked.selector.parallel, len(attempts))):
         threading.Thread(target=work, name="pytest-harbor-select", daemon=True).start()
@@ -148,10 +148,10 @@ def _in_threads(asked: _Asked, attempts: Sequence[Attempts]) -> list[Selected]:
     return [found.get(place) or asked.interrupted(one) for place, one in enumerate(attempts)]
 
 
-def _heard(ask: Callable[[], Selected]) -> Selected | None:
+def _heard(asked: _Asked, attempts: Attempts) -> Selected | None:
     """What is chosen; None where the selector is interrupted."""
     try:
-        return ask()
+        return asked.of(attempts)
     except KeyboardInterrupt:
         return None
 

@@ -103,7 +103,7 @@ class JudgeSelector(Selector):
         """Not to be believed, or nothing that could be read."""
         if tampered := super().why_not(candidate):
             return tampered
-        if candidate.final_message or any(True for _ in self._files(candidate)):
+        if any(True for _ in self._files(candidate)) or candidate.final_message:
             return ""
         which = "artifacts that `files` names" if self.files else "artifacts"
         return f"neither {which} nor a last message"

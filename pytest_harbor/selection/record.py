@@ -73,7 +73,10 @@ def keep(selection: Selection) -> Path:
     for one, row in zip(selection.tasks, found["tasks"], strict=True):
         if one.details:
             row["details"] = name = _file_name(one.attempts.group)
-            _write(folder / name, {**_names(one), **_kept(one), "details": one.details})
+            choice = {key: row[key] for key in ("selected", "reason")}
+            # By which a later selection knows whether to ask again.
+            choice["fingerprint"] = one.fingerprint or None
+            _write(folder / name, {**_names(one), **choice, "details": one.details})
     path = folder / "selection.json"
     _write(path, found)
     _add_to_result(selection)
@@ -124,15 +127,6 @@ def _figures(found: Figures) -> dict[str, Any]:
 
 def _folder(job: Path, selector: Selector) -> Path:
     return job / SELECTION_FOLDER / _safe(selector.name)
-
-
-def _kept(one: Selected) -> dict[str, Any]:
-    """By which a later selection knows whether to ask again."""
-    return {
-        "selected": one.choice.candidate.trial if one.choice else None,
-        "reason": one.choice.reason if one.choice else None,
-        "fingerprint": one.fingerprint or None,
-    }
 
 
 def _names(one: Selected) -> dict[str, Any]:

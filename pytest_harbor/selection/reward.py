@@ -37,7 +37,7 @@ class RewardSelector(Selector):
             return LEFT_OUT.get(candidate.category, LEFT_OUT[""])
         if tampered := super().why_not(candidate):
             return tampered
-        return f"a reward without the key {self.key!r}" if self.lacks_key(candidate) else ""
+        return f"a reward without the key {self.key!r}" if self.value(candidate) is None else ""
 
     def lacks_key(self, candidate: Candidate) -> bool:
         """It has a verdict that can be trusted, and no reward of the key."""
@@ -50,10 +50,9 @@ class RewardSelector(Selector):
 
     def rank(self, candidate: Candidate) -> tuple[float, ...]:
         """Sorts candidates by preference; those that are none come last."""
-        value = self.value(candidate)
-        if self.why_not(candidate) or value is None:
-            place = _LAST.get(self.why_not(candidate), 1.0)
-            return (place, 0.0, *candidate.price)
+        why, value = self.why_not(candidate), self.value(candidate)
+        if why or value is None:
+            return (_LAST.get(why, 1.0), 0.0, *candidate.price)
         return (0.0, -value, *candidate.price)
 
     def select(self, group: Group) -> Choice:

@@ -73,8 +73,8 @@ def _check(report: VerifierReport, name: str) -> None:
 def _reward(reward: Any, name: str) -> Reward:
     if reward is None:
         raise VerifierOutputParseError(f"the verifier {name} gave neither a reward nor a fault")
-    values = reward.values if isinstance(reward, Reward) else reward
-    if not isinstance(reward, Reward) or not isinstance(values, Mapping) or not values:
+    values = reward.values if isinstance(reward, Reward) else None
+    if not isinstance(values, Mapping) or not values:
         raise VerifierOutputParseError(
             f"the verifier {name}: expected a Reward with numbers by their keys, as"
             f" Reward({{'reward': 1.0}}, 'verifier'), got {reward!r:.200}"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import requests
@@ -19,7 +19,6 @@ from requests.exceptions import ChunkedEncodingError, ContentDecodingError
 
 from pytest_harbor.errors import JudgeUnavailableError, OptionError, VerifierTimeoutError
 
-_T = TypeVar("_T")
 _AGAIN = (408, 409, 429, 500, 502, 503, 504, 529)
 _OF_THE_REQUEST = (400, 413, 422)
 """Statuses that say nothing of what else may be asked: mostly a prompt that is too long."""
@@ -63,6 +62,9 @@ class _Reply(NamedTuple):
         return found or _seconds(self.headers.get("retry-after", ""))
 
 
+_Answers: TypeAlias = queue.SimpleQueue[_Reply | Exception]
+
+
 @dataclass(slots=True)
 class Endpoint:
     """Where a model is asked.
@@ -70,13 +72,11 @@ class Endpoint:
     Attributes:
         base_url: Up to ``/chat/completions``.
         api_key: Empty: none is sent.
-        retries: How often a call is repeated, up to six times.
     """
 
     base_url: str
     api_key: str = field(default="", repr=False)
-    retries: int = len(_WAITS_SEC)
-    _waiting: set[queue.SimpleQueue[Any]] = field(default_factory=set, repr=False)
+    _waiting: set[_Answers] = field(default_factory=set, repr=False)
     _is_over: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def post(self, body: Mapping[str, Any], timeout_sec: float | None) -> dict[str, Any]:
@@ -92,7 +92,7 @@ class Endpoint:
             InterruptedCallError: :meth:`stop` was called.
         """
         end = math.inf if timeout_sec is None else time.monotonic() + timeout_sec
-        waits = iter(_WAITS_SEC[: self.retries])
+        waits = iter(_WAITS_SEC)
         while True:
             asked = 0.0
             try:
@@ -129,9 +129,9 @@ class Endpoint:
         if self._is_over.wait(wait):
             raise InterruptedCallError
 
-    def _within(self, seconds: float, call: Callable[[], _T]) -> _T:
+    def _within(self, seconds: float, call: Callable[[], _Reply]) -> _Reply:
         """What a call gives, in time: an endpoint that sends a byte now and then has no more."""
-        answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        answers: _Answers = queue.SimpleQueue()
 
         def work() -> None:
             try:
@@ -151,8 +151,7 @@ class Endpoint:
             self._waiting.discard(answers)
         if isinstance(found, Exception):
             raise found
-        result: _T = found
-        return result
+        return found
 
     def _sender(self, body: Mapping[str, Any], end: float) -> Callable[[], _Reply]:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
