@@ -57,7 +57,7 @@ def read_folder(folder: Path) -> FolderDataset:
     version = dataset.get("version")
     if version is not None and (not isinstance(version, str) or not version):
         raise DatasetError(f"{path}: dataset.version: expected some text, got {version!r}")
-    pinned = dict(_pinned(table.get("tasks", []), path))
+    pinned = dict(_pinned(table, path))
     here = {
         one: task_name(one) for one in sorted(folder.iterdir()) if (one / CONFIG_FILE).is_file()
     }
@@ -72,7 +72,7 @@ def read_folder(folder: Path) -> FolderDataset:
         version,
         str(dataset.get("description") or ""),
         tuple(tasks),
-        _script(folder, dict(_listed_files(table.get("files", []), path))),
+        _script(folder, dict(_listed_files(table, path))),
     )
 
 
@@ -100,12 +100,20 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
         raise DatasetError(f"{path}: not TOML: {error}") from None
 
 
-def _pinned(rows: object, path: Path) -> Iterator[tuple[str, str]]:
+def _rows(
+    manifest: Mapping[str, Any], key: str, path: Path
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The tables of an array, each with its place for messages."""
+    rows = manifest.get(key, [])
     if not isinstance(rows, list):
-        raise DatasetError(f"{path}: tasks: expected [[tasks]] tables, got {rows!r}")
+        raise DatasetError(f"{path}: {key}: expected [[{key}]] tables, got {rows!r}")
     for number, row in enumerate(rows):
-        place = f"{path}: tasks[{number}]"
-        table = _table(row, place)
+        place = f"{path}: {key}[{number}]"
+        yield place, _table(row, place)
+
+
+def _pinned(manifest: Mapping[str, Any], path: Path) -> Iterator[tuple[str, str]]:
+    for place, table in _rows(manifest, "tasks", path):
         name, digest = str(table.get("name")), str(table.get("digest"))
         _check_name(name, f"{place}.name")
         if not _DIGEST.fullmatch(digest):
@@ -113,13 +121,9 @@ def _pinned(rows: object, path: Path) -> Iterator[tuple[str, str]]:
         yield name, digest
 
 
-def _listed_files(rows: object, path: Path) -> Iterator[tuple[str, str]]:
+def _listed_files(manifest: Mapping[str, Any], path: Path) -> Iterator[tuple[str, str]]:
     """The dataset's own files with their digests, which Harbor lets be left out."""
-    if not isinstance(rows, list):
-        raise DatasetError(f"{path}: files: expected [[files]] tables, got {rows!r}")
-    for number, row in enumerate(rows):
-        place = f"{path}: files[{number}]"
-        table = _table(row, place)
+    for place, table in _rows(manifest, "files", path):
         name, digest = table.get("path"), table.get("digest", "")
         if not isinstance(name, str) or not name or "/" in name or "\\" in name:
             raise DatasetError(f"{place}.path: expected a file's name, got {name!r}")
