@@ -88,6 +88,7 @@ class Cache:
     def __init__(self, root: Path | None = None, *, max_size: int = DEFAULT_MAX_SIZE) -> None:
         self.root = root or cache_root()
         self.max_size = max_size
+        self._is_swept = False
 
     def room(self, place: Path | None = None) -> Room:
         """The room of one dataset; ``place`` is where it is worked on, if not in the cache."""
@@ -193,7 +194,7 @@ class Cache:
 
         try:
             base = self._made(self.root / "tmp")
-            sweep(self.root)
+            self._sweep()
             path = base / f"work-{secrets.token_hex(8)}"
             held.enter_context(FileLock(f"{path}.lock"))
             held.callback(Path(f"{path}.lock").unlink, missing_ok=True)
@@ -204,6 +205,12 @@ class Cache:
             return Path(made)
         return path
 
+    def _sweep(self) -> None:
+        """Remove what killed runs left, once."""
+        if not self._is_swept:
+            self._is_swept = True
+            sweep(self.root)
+
     @contextmanager
     def in_use(self) -> Iterator[None]:
         """While a run uses tasks, nobody removes them."""
@@ -211,7 +218,7 @@ class Cache:
 
         try:
             path = self._made(self.root / "runs") / f"{os.getpid()}-{secrets.token_hex(4)}.lock"
-            sweep(self.root)
+            self._sweep()
             held = FileLock(path)
             held.acquire()
         except (OSError, DatasetError):  # a cache that is only read cannot be emptied either

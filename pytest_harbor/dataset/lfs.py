@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -188,7 +189,7 @@ class LfsObjects:
     def why_missing(self, paths: Sequence[str]) -> str:
         """Say why files of a task have no content."""
         hint = next((hint for word, hint in _HINTS.items() if word in self.said), "")
-        elsewhere = self._place_in_config()
+        elsewhere = self._place_in_config
         if elsewhere and not self._is_own(elsewhere):
             hint = (
                 f"its {_CONFIG} says that they are at {elsewhere}, which is not asked. If you "
@@ -200,9 +201,10 @@ class LfsObjects:
 
     def _own_place(self) -> str:
         """Where the repository says that its objects are, on its own host."""
-        url = self._place_in_config()
+        url = self._place_in_config
         return url if url and self._is_own(url) else ""
 
+    @cached_property
     def _place_in_config(self) -> str:
         found = [one for one in self.repository.at([_CONFIG]) if one.is_file]
         if not found:

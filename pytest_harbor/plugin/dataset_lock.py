@@ -17,6 +17,7 @@ from pytest_harbor.plugin.dataset_roots import NAME as ROOTS
 from pytest_harbor.plugin.dataset_roots import DatasetRoots, task_folder
 from pytest_harbor.plugin.engine import is_trial_id
 from pytest_harbor.plugin.job import concurrent_trials, job, job_in_use
+from pytest_harbor.plugin.locked_datasets import lock_of
 from pytest_harbor.plugin.options import settings
 
 if TYPE_CHECKING:
@@ -40,19 +41,10 @@ class LockKeeper:
         self._is_written = False
         self._lines: list[str] = []
 
-    @cached_property
+    @property
     def lock(self) -> JobLock | None:
         """The lock to hold the run against; None: none was asked for."""
-        path = settings(self._config).datasets.locked
-        if path is None:
-            return None
-        from pytest_harbor.errors import OptionError
-        from pytest_harbor.trial.lock import read_lock
-
-        try:
-            return read_lock(path)
-        except OptionError as error:
-            raise pytest.UsageError(f"--harbor-locked: {error}") from None
+        return lock_of(self._config)
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:

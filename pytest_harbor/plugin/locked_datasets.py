@@ -16,20 +16,40 @@ if TYPE_CHECKING:
     from pytest_harbor.dataset.dataset import Dataset
     from pytest_harbor.dataset.hub import Hub
     from pytest_harbor.dataset.place import RegistryPlace
+    from pytest_harbor.trial.lock import JobLock
 
 
-def locked_datasets(config: pytest.Config) -> list[Dataset]:
-    """The datasets of the job that this run is to be the same as."""
-    path = settings(config).datasets.locked
-    if path is None or hasattr(config, "workerinput"):
-        return []
-    from pytest_harbor.dataset.dataset import dataset_of_json
+_LOCK = pytest.StashKey["JobLock | None"]()
+
+
+def lock_of(config: pytest.Config) -> JobLock | None:
+    """The lock that the run is held against, read once; None: none was asked for."""
+    if _LOCK not in config.stash:
+        config.stash[_LOCK] = _read(settings(config).datasets.locked)
+    return config.stash[_LOCK]
+
+
+def _read(path: Path | None) -> JobLock | None:
+    if path is None:
+        return None
     from pytest_harbor.errors import OptionError
     from pytest_harbor.trial.lock import read_lock
 
     try:
-        return [dataset_of_json(one) for one in read_lock(path).conditions.datasets]
-    except (OptionError, DatasetError) as error:
+        return read_lock(path)
+    except OptionError as error:
+        raise pytest.UsageError(f"--harbor-locked: {error}") from None
+
+
+def locked_datasets(config: pytest.Config) -> list[Dataset]:
+    """The datasets of the job that this run is to be the same as."""
+    if hasattr(config, "workerinput") or (lock := lock_of(config)) is None:
+        return []
+    from pytest_harbor.dataset.dataset import dataset_of_json
+
+    try:
+        return [dataset_of_json(one) for one in lock.conditions.datasets]
+    except DatasetError as error:
         raise pytest.UsageError(f"--harbor-locked: {error}") from None
 
 
