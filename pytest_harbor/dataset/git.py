@@ -96,26 +96,21 @@ class Repository:
     commit: str
     room: Room
 
-    def entries(self, path: str = ".", *, deep: bool = True) -> list[TreeEntry]:
-        """What lies at a path of the commit; ``deep``: at any depth below it."""
-        where = [] if path == "." else ["--", f"{path}/"]
-        flags = ["-r", "-t"] if deep else []
-        listed = self.git("ls-tree", "-z", "--full-tree", *flags, self.commit, *where)
-        prefix = "" if path == "." else f"{path}/"
-        return [
-            entry
-            for entry in map(
-                _tree_entry, listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
-            )
-            if entry.path.startswith(prefix)
-        ]
+    def entries(self, path: str = ".") -> list[TreeEntry]:
+        """What lies below a path of the commit, at any depth."""
+        if path == ".":
+            return self._listed("-r", "-t", self.commit)
+        found = self._listed("-r", "-t", self.commit, "--", f"{path}/")
+        return [entry for entry in found if entry.path.startswith(f"{path}/")]
 
     def at(self, paths: Iterable[str]) -> list[TreeEntry]:
         """What lies at the paths themselves; less than was asked for where some are not there."""
-        listed = self.git("ls-tree", "-z", "--full-tree", self.commit, "--", *paths)
-        return [
-            _tree_entry(line) for line in listed.decode("utf-8", "surrogateescape").split("\0")[:-1]
-        ]
+        return self._listed(self.commit, "--", *paths)
+
+    def _listed(self, *arguments: str) -> list[TreeEntry]:
+        said = self.git("ls-tree", "-z", "--full-tree", *arguments)
+        lines = said.decode("utf-8", "surrogateescape").split("\0")[:-1]
+        return [_tree_entry(line) for line in lines]
 
     def folder_kind(self, path: str) -> str | None:
         """What lies at a path: ``tree``, ``blob``, ``commit`` or ``link``; None for nothing."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +65,6 @@ def metric_of_json(known: Mapping[str, Any]) -> DatasetMetric:
     one = known["script"]
     script = MetricScript(one["name"], dict(one["place"]), one["digest"], one.get("problem", ""))
     return DatasetMetric(SCRIPT, script)
-
-
-def scripts_of(metrics: Sequence[DatasetMetric]) -> Iterator[MetricScript]:
-    """The scripts among metrics."""
-    return (one.script for one in metrics if one.script is not None)
 
 
 def registry_metrics(

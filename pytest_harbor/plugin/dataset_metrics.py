@@ -103,11 +103,10 @@ class DatasetMetrics:
             return f"It is run with {_OPTION}"
 
     def _found_scripts(self) -> Iterator[tuple[str, MetricScript]]:
-        from pytest_harbor.dataset.metrics import scripts_of
-
         for dataset in self._datasets:
-            for script in scripts_of(dataset.metrics):
-                yield dataset.label, script
+            for one in dataset.metrics:
+                if one.script is not None:
+                    yield dataset.label, one.script
 
     def _metric(self, script: MetricScript) -> Metric:
         from pytest_harbor.report.custom_metrics import Metric

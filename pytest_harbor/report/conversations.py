@@ -10,7 +10,6 @@ from typing import Any
 from pytest_harbor.errors import VerifierOutputParseError
 from pytest_harbor.report.chat import NoChatError, chat_messages, chat_tools
 from pytest_harbor.report.files import UnreadableError, read_object
-from pytest_harbor.report.trajectory import TRAJECTORY
 from pytest_harbor.report.trajectory_files import Broken, trajectories
 from pytest_harbor.report.trial import Trial
 from pytest_harbor.report.values import items, mapping, number, text
@@ -93,16 +92,14 @@ class Selection:
         grades, found = _step_grades(trial), False
         for folder, prefix in work_folders(trial):
             step = prefix.removeprefix("steps/").rstrip("/")
-            grade, place = grades.get(step) or grade_of(trial), TRAJECTORY
-            for source in trajectories(
+            grade = grades.get(step) or grade_of(trial)
+            for name, source in trajectories(
                 folder, read_trajectory, lambda one: one.continued_trajectory_ref
             ):
                 found = True
-                where = f"{prefix}agent/{place}"
+                where = f"{prefix}agent/{name}"
                 if self.by_grade(grade) and (chat := self._chat(trial, source, where)):
                     yield chat | {"metadata": _metadata(trial, step, grade)}
-                if isinstance(source, Trajectory):
-                    place = source.continued_trajectory_ref or ""
         if not found:
             self.left_out["no trajectory"] += 1
 
@@ -125,8 +122,7 @@ class Selection:
         self, trial: Trial, source: Trajectory | Broken, where: str
     ) -> dict[str, Any] | None:
         if isinstance(source, Broken):
-            place = where.rpartition("/")[0]
-            self.leave_out(trial, f"{place}/{source.name}", UNREADABLE, source.problem)
+            self.leave_out(trial, where, UNREADABLE, source.problem)
             return None
         try:
             messages, tools = chat_messages(source), chat_tools(source)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_harbor.errors import OptionError
+from pytest_harbor.trial.logs import read_tail
 
 SCRIPT_SEC = 600.0
 MAX_OUTPUT_BYTES = 1024**2
@@ -105,10 +106,5 @@ def _run(
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if status:
-        raise OptionError(f"ended with exit status {status}: {_tail(said)}")
-
-
-def _tail(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(path.stat().st_size - 4 * _TAIL_CHARS, 0))
-        return file.read(4 * _TAIL_CHARS).decode("utf-8", "replace").strip()[-_TAIL_CHARS:]
+        tail = read_tail(said, 4 * _TAIL_CHARS).strip()[-_TAIL_CHARS:]
+        raise OptionError(f"ended with exit status {status}: {tail}")

@@ -195,14 +195,14 @@ class _Said:
 
     def _steps(self, folder: Path, prefix: str) -> Iterator[Mapping[str, Any]]:
         found = trajectories(folder, _document, lambda one: one.get("continued_trajectory_ref"))
-        for number, one in enumerate(found):
+        for place, (name, one) in enumerate(found):
             if isinstance(one, Broken):
-                self.problems.append(f"{prefix}agent/{one.name}: {one.problem}")
+                self.problems.append(f"{prefix}agent/{name}: {one.problem}")
                 return
             self.tools = _tools(one) or self.tools
             for step in one["steps"]:
                 # What goes on from another file begins with copies of what that one holds.
-                if not (number and step.get("is_copied_context") is True):
+                if not (place and step.get("is_copied_context") is True):
                     yield step
 
 

@@ -19,18 +19,16 @@ class Broken(NamedTuple):
     """A trajectory that cannot be read.
 
     Attributes:
-        name: Of its file, in the agent's folder.
         problem: What is wrong with it.
     """
 
-    name: str
     problem: str
 
 
 def trajectories(
     folder: Path, read: Callable[[bytes], _T], continued: Callable[[_T], str | None]
-) -> Iterator[_T | Broken]:
-    """The trajectory of a trial, or of a step, and those that go on from it.
+) -> Iterator[tuple[str, _T | Broken]]:
+    """The trajectory of a trial, or of a step, and those that go on from it, by their files.
 
     Args:
         folder: The trial's, or the step's.
@@ -44,13 +42,13 @@ def trajectories(
         try:
             found = read(read_bounded(agent / name, MAX_TRAJECTORY_BYTES))
         except TrajectoryFormatError as error:
-            yield Broken(name, str(error))
+            yield name, Broken(str(error))
             return
-        yield found
+        yield name, found
         seen.append(name)
         following = continued(found) or ""
         if problem := following and _no_way_on(following, seen):
-            yield Broken(name, f"continued_trajectory_ref: {problem}")
+            yield name, Broken(f"continued_trajectory_ref: {problem}")
             return
         name = following
 
